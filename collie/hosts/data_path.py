@@ -1,7 +1,7 @@
 """Tests whether traffic passes from one host to another.
 
-1. Messages of 256 bytes one at a time for 0.1 s, so that a broken path loads no network. The second attempt takes 3 s,
-   as an emulated CPU may need longer for its first message.
+1. Messages of 256 bytes one at a time for 0.1 s, so that a broken path loads no network, then for 3 s, as an emulated
+   CPU may need longer for its first message.
 2. `RC WRITE` for a second, in packets of the full path MTU. The receiver compares the payload.
 3. `UD SEND` for a second, counted by its receiver.
 """
@@ -42,7 +42,7 @@ class Passed:
 
 
 class DataPath:
-    """The path from one host to another, both with live agents and no run. `endpoints` are sender and receiver."""
+    """The path between two endpoints, sender and receiver, with live agents and no run."""
 
     def __init__(
         self,

@@ -1,9 +1,8 @@
 """The cause of a dead data path, from observations of both ends. Pure.
 
 A failure shows far from its cause. Without an answer to ARP, a queue pair times out on its way to RTR. Behind a filter
-it connects, and its work requests fail. So the cause is the first broken layer from the bottom (`_LAYERS`).
-
-A host that reports its own error lost no packet. That error is the cause, unless its link or its GID explains it.
+it connects, and its work requests fail. So the cause is the first broken layer from the bottom (`_LAYERS`). A host that
+reports its own error lost no packet, so that error is the cause, unless link or GID explain it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathFault:
-    """The cause of a broken data path, and its repair on a host, unless the command names another place."""
+    """The cause of a broken data path. The repair runs on `host` unless it names another place."""
 
     layer: Layer
     host: str
@@ -61,7 +60,7 @@ class ProofStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathFailure:
-    """Traffic that did not pass, at the first failed stage. `refused_by` is a host that reported its own error."""
+    """Traffic that did not pass at a stage. `refused_by` is a host that reported its own error."""
 
     stage: ProofStage
     detail: str
@@ -69,7 +68,7 @@ class PathFailure:
 
 
 def diagnose(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
-    """Return the fault of the lowest broken layer, from observations after a failure."""
+    """Return the fault of the lowest broken layer."""
     ends = ((sender, receiver), (receiver, sender))
     faults = (layer(own, other) for layer in _suspects(sender, failure) for own, other in ends)
     if fault := next(chain.from_iterable(faults), None):
@@ -82,7 +81,7 @@ def diagnose(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFa
 
 
 def unequal_mtu(sender: PathEnd, receiver: PathEnd) -> PathFault | None:
-    """Return the fault of the end with the smaller active MTU, if they differ."""
+    """Return the fault of the end with the smaller active MTU, if any."""
     return next(chain(_smaller_mtu(sender, receiver), _smaller_mtu(receiver, sender)), None)
 
 

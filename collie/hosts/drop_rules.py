@@ -1,8 +1,8 @@
 """Rules that drop packets on a host: queueing disciplines, filters, firewalls. Pure.
 
-A firewall rule counts when it may match a RoCE packet, UDP to port 4791, at one network device. A rule with unknown
-conditions counts only if it names the port. An accepting rule overrides later ones of its chain and, in a chain that
-others jump to, every policy. Netfilter has more paths, so a policy is only a guess.
+A firewall rule counts when it may match UDP to port 4791 at one network device. One with unknown conditions must name
+the port. An accepting rule overrides later ones of its chain and, in a chain that others jump to, every policy.
+Netfilter has more paths, so a policy is only a guess.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Chain:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A rule of a firewall that may match RoCE at the network device, or the policy of a chain.
+    """A rule of a firewall, or the policy of a chain, that may match RoCE.
 
     Attributes:
         aimed: it has conditions.

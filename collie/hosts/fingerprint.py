@@ -14,7 +14,7 @@ from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
 
 TAKING_SECONDS = 20.0
-"""For hundreds of small files, some of which query a NIC's firmware."""
+"""For hundreds of small files, some from a NIC's firmware."""
 
 
 def fingerprint(session: HostSession) -> Fingerprint:

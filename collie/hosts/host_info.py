@@ -157,7 +157,7 @@ ROCE_TYPES = ("RoCE v2", "IB/RoCE v1")
 def matching_gid(port: PortInfo, data_address: str) -> Gid | None:
     """Return the GID that holds an address: of RoCE v2, otherwise of v1.
 
-    A link-local address names its network device, as VLANs share the address of their port: `fe80::1%eth1.100`.
+    A link-local address names its network device, as VLANs share it: `fe80::1%eth1.100`.
     """
     wanted, netdev = _address(data_address)
     for type_ in ROCE_TYPES:
@@ -259,7 +259,7 @@ def numa_node(port: RdmaPort, distance: int) -> int | None:
 def line_rate(ports: tuple[RdmaPort, ...], workload: Workload) -> Bound:
     """Return the workload's bound on the slowest port: the minimum of port rate and hosts file.
 
-    The rate of a software device means nothing. Only the hosts file bounds packets/s.
+    The rate of a software device is ignored. Only the hosts file bounds packets/s.
     """
     per_byte = packets_per_byte(workload)
     bps = pps = math.inf

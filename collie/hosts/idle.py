@@ -19,7 +19,7 @@ _WINDOW_REFRESHES = 3
 """Of the slowest counter. Over fewer than two, it would have no rate."""
 _PERIOD_SECONDS = 0.25
 BACKGROUND_PACKETS = 100.0
-"""Packets/s. Connection managers and idle storage connections send a few, a workload thousands."""
+"""Packets/s. Idle storage connections send a few, a workload thousands."""
 
 _OF_NETWORK_DEVICES = frozenset({"netdev", "ethtool"})
 _CARRIES = frozenset({"RTR", "RTS", "SQD"})

@@ -1,8 +1,8 @@
 """Outages of a data path during a campaign, as opposed to failed runs and anomalies.
 
-1. A run is doubted if a dead path would look the same: a connection failed for want of an answer, work requests
-   completed with errors, or a receiver got nothing in the end. If a few small messages pass, its result stands.
-2. Most outages end by themselves. One that lasts is repaired where possible. Otherwise the testbed is gone.
+A run is doubted if a dead path would look the same: a connection failed for want of an answer, work requests completed
+with errors, or a receiver got nothing in the end. If a few small messages pass, its result stands. Most outages end by
+themselves. One that lasts is repaired where possible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The conversation with one agent: requests, answers, samples and keepalives.
 
-1. Every request has a deadline at the agent, and a slightly later one here. A late answer ends the conversation, as the
-   agent's state is unknown.
+1. Every request has a deadline at the agent, and a slightly later one here. A late answer ends the conversation.
 2. The agent answers a ping every 1.5 s, so silence means a dead agent or a dead host.
 3. A failed conversation stays failed. A live agent reads the end of its input and cleans up.
 """
@@ -25,7 +24,7 @@ from collie.untrusted import read_json, sanitized
 
 PING_SECONDS = 1.5
 _SILENCE_SECONDS = 10.0
-"""Six unanswered pings. The agent has ended itself after its lease of 6 s."""
+"""Six unanswered pings. The lease of the agent has then ended."""
 _FIRST_MESSAGE_SECONDS = 45.0
 _BYE_SECONDS = 5.0
 """Ending an engine takes a second, and two more when it must be killed."""
@@ -34,7 +33,7 @@ _MAX_SHOWN_CHARACTERS = 80
 MAX_WORDS = 2000
 """Characters kept of an agent's message."""
 MAX_SAMPLED_BYTES = 128 << 20
-"""Unread samples of a conversation: an hour of the richest NIC at four a second."""
+"""Of unread samples: an hour of the richest NIC at four a second."""
 
 _UNANSWERED = ("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "timeout")
 
@@ -76,7 +75,7 @@ class AgentGone(AgentError):
 
 
 class AgentClient:
-    """Speaks to a newly started agent behind a channel. Requests may come from several threads.
+    """Speaks to a newly started agent. Requests may come from several threads.
 
     Attributes:
         failure: the error that ended the conversation, if any.

@@ -64,7 +64,7 @@ class Endpoint:
 
     @property
     def described(self) -> tuple[Host, HostInfo, RdmaPort]:
-        """Inventory entry, the agent's description of the host, and port."""
+        """Inventory entry, description by the agent, and port."""
         return self.session.host, self.session.info, self.port
 
 
@@ -155,7 +155,7 @@ class Run:
         return self._clock.monotonic()
 
     def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, monitor: SampleMonitor) -> Measurement:
-        """Wait until the window is full and stable, the policy's patience ends, or the monitor stops the run."""
+        """Wait until the window is full and stable, the policy's patience ends, or the run must stop."""
         victim = self._victim is not None
         wanted = policy.warm_up_seconds + policy.window_seconds
         patient = wanted + policy.patience_seconds
@@ -196,7 +196,7 @@ class Run:
         return client.take_samples()
 
     def _stop(self) -> dict[str, int]:
-        """End posting. Return the fewest messages completed by a queue pair of each flow, by its responder's end."""
+        """End posting. Return the fewest messages of a queue pair of each flow, by its end at the responder."""
 
         def stop(endpoint: Endpoint) -> Mapping[str, Any]:
             try:
@@ -291,7 +291,7 @@ def _wrong_place(role: str, key: str, first: Mapping[str, Any]) -> str:
 
 
 def in_parallel(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-    """Run steps in parallel and wait for all. Raises the gravest error: a lost host, a lost agent, a failed step."""
+    """Run steps and wait for all. Raises the gravest error: a lost host, a lost agent, a failed step."""
     futures = {name: executor.submit(step) for name, step in steps.items()}
     failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
     if failures:

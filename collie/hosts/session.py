@@ -31,17 +31,17 @@ from collie.untrusted import read_json, whole_number
 logger = logging.getLogger(__name__)
 
 HOSTS_AT_ONCE = 64
-"""Connections take file descriptors, of which a process often has 1024."""
+"""A process often has 1024 file descriptors."""
 
 LEASE_SECONDS = 6.0
-"""Dead man's switch: a host without its controller is silent within 10 s. The agent needs up to a second to destroy the
-queue pairs, and two more to kill its engine. Four pings fit into the lease.
+"""A host without its controller is silent within 10 s: the agent needs up to a second to destroy the queue pairs, and
+two more to kill its engine. Four pings fit into the lease.
 """
 _HELLO_SECONDS = 40.0
-"""Importing pyverbs and opening devices takes 2 s on an idle emulated CPU, many times that on a busy one."""
+"""Opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
 COMMAND_SECONDS = 20.0
 _ANSWER_SECONDS = 5.0
-"""For a trivial command. With 10 s of silence and 10 s to open a channel, a lost host is known in 30 s."""
+"""With 10 s of silence and 10 s to open a channel, a lost host is known in 30 s."""
 _CUT_OFF_SECONDS = 0.2
 
 ASK_VERSION = ("-c", "import sys; print(*sys.version_info[:2])")
@@ -50,7 +50,7 @@ _MIN_PYTHON = (3, 9)
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The shipped program, a zip archive or any Python program. Its `path` is below the home directory of the host."""
+    """The shipped program, a zip archive or any Python program, at a path below the home directory."""
 
     data: bytes
     path: str
@@ -98,7 +98,7 @@ class HostSession:
         return self._info
 
     def refreshed_info(self) -> HostInfo:
-        """Read the description again, as links, addresses and GIDs may change. Only between runs."""
+        """Read the description again between runs, as links, addresses and GIDs may change."""
         self._info = self._hello(self.client())
         return self._info
 
@@ -118,7 +118,7 @@ class HostSession:
 
         Raises:
             HostUnreachable: the host is silent, after all attempts.
-            TestbedError: no agent can be started there, or the session is closed.
+            TestbedError: no agent can be started, or the session is closed.
         """
         with self._lock:
             if self._client is not None and self._client.failure is None:
@@ -195,7 +195,7 @@ class HostSession:
             self._lock.release()
 
     def _await_release(self, left: int) -> int:
-        """Wait until the kernel has transmitted and released our queue pairs. Return the number left."""
+        """Wait until the kernel has released our queue pairs. Return the number left."""
         late = self._clock.monotonic() + self.timing.release_seconds
         while True:
             try:
@@ -264,7 +264,7 @@ class HostSession:
         raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
 
     def _loaded(self) -> tuple[Channel, str]:
-        """Start the program on the host. Return the loader's answer and the channel, closed unless `RUNNING`."""
+        """Start the program. Return the channel, closed unless `RUNNING`, and the loader's answer."""
         argv = [self.host.python, "-c", loader.BOOT, self._archive.path, self._archive.sha256]
         channel = self._remote.open(argv)
         answer: str | None = None

@@ -62,9 +62,8 @@ class HostsTestbed:
     `STALE_FAILURES` failed set-ups. A host too busy to answer in time fails the set-up of that run. A `reviver`
     restarts hosts that run no command, and the run ends as `HostLost`.
 
-    Hosts A, B, C, ... are those of `pair`. Devices of one host have an agent each. `discover` makes the catalog of a
-    driver without one. With `verify` each run compares received with sent payload. With `victim` a plain flow runs
-    beside every workload.
+    Devices of one host have an agent each. `discover` makes the catalog of a driver without one. `verify` compares
+    received with sent payload. With `victim` a plain flow runs beside every workload.
     """
 
     def __init__(
@@ -215,7 +214,7 @@ class HostsTestbed:
         return self._left
 
     def _lost(self, roles: Iterable[str], symptom: str, started: float) -> HostLost | None:
-        """Revive the hosts that run no command. None when all do, or without a reviver."""
+        """Revive the hosts that run no command, if possible."""
         suspects = {role: self._sessions[role] for role in roles if not self._sessions[role].is_live}
         if self._reviver is None or self._left is not None or not suspects:
             return None  # a closed testbed asks for no host
@@ -273,7 +272,7 @@ class HostsTestbed:
         return replace(measured, victim=measured.victim and replace(measured.victim, alone_bps=alone_bps))
 
     def _alone_bps_of(self, beside: Workload, endpoints: Sequence[Endpoint], watch: Watch | None) -> float | None:
-        """Return a victim's throughput alone, measured before its first use, if any run showed it."""
+        """Return a victim's throughput alone, measured before its first use, if known."""
         if beside in self._alone_bps:
             return self._alone_bps[beside]
         roles, (sink,) = hosts(beside), sinks(beside)

@@ -16,8 +16,8 @@ class HostTiming:
     """Pauses and deadlines towards hosts.
 
     Attributes:
-        start_pauses_seconds: between attempts to start an agent. A host whose one CPU still cleans up may be silent for
-            half a minute. An unreachable host is given up after these 8.5 s.
+        start_pauses_seconds: between attempts to start an agent. A host that still cleans up may be silent for half a
+            minute. An unreachable one is given up after these 8.5 s.
         grace_seconds: for an answer beyond the agent's deadline.
         late_seconds: for overdue samples of a run.
         release_seconds: for the kernel to release queue pairs of a killed process.

@@ -1,6 +1,6 @@
-"""Observations of both ends of a data path below RDMA, through a shell on each host.
+"""Observations of both ends of a data path below RDMA, through a shell on each host, which change nothing.
 
-A missing, forbidden or late tool leaves its part unknown (None). Nothing is changed but for a few pings.
+A missing, forbidden or late tool leaves its part unknown (None).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Result of pings. `limit` is an MTU in bytes that was reported as too small."""
+    """Result of pings. `limit` is an MTU reported as too small."""
 
     passed: bool
     limit: int | None = None
@@ -105,12 +105,12 @@ class PathEnd:
 
     @property
     def is_software(self) -> bool:
-        """Whether RDMA packets pass the kernel's queueing disciplines, filters and firewall."""
+        """Whether RDMA packets pass the kernel with its filters and firewall."""
         return self.driver in SOFTWARE_DRIVERS
 
     @property
     def is_infiniband(self) -> bool:
-        """Whether RDMA packets bypass IP, so that pings prove nothing about them."""
+        """Whether RDMA packets bypass IP, so that pings prove nothing."""
         return self.port is not None and self.port.link_layer == "InfiniBand"
 
     @property

@@ -1,8 +1,8 @@
 """Service of the queue pairs of a flow. Pure.
 
-A sample holds the minimum, mean and maximum of their messages since preparation. Over a window the minimum grows at
-least as much as the slowest queue pair, which is last at the end and was no further behind at the beginning. So the
-slowest queue pair's share is an upper bound.
+A sample holds the minimum, mean and maximum of their messages. Over a window the minimum grows at least as much as the
+slowest queue pair, which is last at the end and was no further behind at the beginning. So the slowest queue pair's
+share is an upper bound.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collie.workloads.plan import Flow
 from collie.workloads.workload import Workload
 
 _MIN_QPS = 4
+"""Among fewer queue pairs, one is no exception."""
 _MIN_TURNS = 4
 """Full send queues per queue pair. A device may serve one queue to its end before the next."""
 

@@ -4,8 +4,7 @@ The generator, not the device, limited a run in two cases:
 
 1. Send queues ran empty while it was busy.
 2. Other processes took the CPU that it needed. With a NIC it must also have waited for a CPU, and queues must have run
-   empty or the host must post receives, as full queues keep a NIC busy. With a software device it suffices that no CPU
-   was idle.
+   empty or the host must post receives. With a software device it suffices that no CPU was idle.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _SHORT_QUEUE_ROUNDS = 4
 """Shorter queues are empty between completions."""
 
 _WAITING_RATIO = 0.2
-"""Of the time. The scheduler delays a generator for every sample."""
+"""The scheduler delays a generator for every sample."""
 _FOREIGN_CPUS = 0.2
-"""CPUs. Emulated machines show 0.1 with the agent and its SSH connection, 0.4 to 0.5 with one busy loop beside the
-traffic, 0.6 to 0.7 with three.
+"""Emulated machines show 0.1 with the agent and its SSH connection, 0.4 to 0.5 with one busy loop beside the traffic,
+0.6 to 0.7 with three.
 """
 _SPARE_CPUS = 0.1
 
@@ -45,7 +44,6 @@ class _Activity:
         empty_queue_ratio: share of posted rounds that found the send queue empty.
         waiting_ratio: share of the time in which it was ready to run and had no CPU.
         foreign_cpus: lower bound, as some of the kernel's work counts as the generator's.
-        queue_fill_ratio: fill of send queues when refilled, a victim's included.
     """
 
     idle_poll_ratio: float | None = None
@@ -130,7 +128,7 @@ def _activity(
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
-    """Return the growth rate of a quantity, at least 0, as clocks of finite resolution make small ones shrink."""
+    """Return the growth rate of a quantity. Small ones may appear to shrink by the resolution of clocks."""
     if len(samples) < 2:
         return None
     begin, end = quantity(samples[0]), quantity(samples[-1])
@@ -149,7 +147,7 @@ def _busy(sample: AgentSample) -> float | None:
 
 
 def _miscounted(samples: Sequence[AgentSample]) -> float:
-    """Return the CPUs of soft interrupts counted as `system`, when a clock tick finds `ksoftirqd` outside of one."""
+    """Return the CPUs of `ksoftirqd` that a clock tick outside a soft interrupt counts as `system`."""
     threads = _per_second(lambda sample: sample.host.softirq_thread_cpu_seconds, samples) or 0.0
     counted = _per_second(lambda sample: sample.host.cpu_seconds.get("softirq"), samples) or 0.0
     return max(0.0, threads - counted)

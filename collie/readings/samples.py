@@ -62,12 +62,11 @@ class EngineTotals:
 
 @dataclass(frozen=True, slots=True)
 class HostCpu:
-    """CPU time of a host since boot, 0 or empty when unknown.
+    """CPU seconds of a host since boot, 0 or empty when unknown.
 
     Attributes:
-        cpu_seconds: of all CPUs by kind.
         device_cpu_seconds: of kernel threads in which a software device may work.
-        softirq_thread_cpu_seconds: of threads that handle a software device's soft interrupts.
+        softirq_thread_cpu_seconds: of threads that handle its soft interrupts.
     """
 
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -86,7 +85,6 @@ class AgentSample:
         flows: by `FLOW/ROLE`.
         counters: by source, then by name. None where one could not be read.
         dropped: samples that the agent could not send so far.
-        link: state of the port's link by the protocol's names.
     """
 
     clock: float
@@ -100,7 +98,7 @@ class AgentSample:
 
 
 def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
-    """Return a sample's values of the catalog's counters. None for those that it lacks."""
+    """Return a sample's values of a catalog's counters, if any."""
     values = {}
     for counter in catalog.counters:
         source, name = counter.key

@@ -25,7 +25,7 @@ MIN_MTU = 1024
 
 _BYTES = 65536
 _QUEUE = 16
-"""1 MiB outstanding fills any port of a data centre, and is a small part of a switch's buffer."""
+"""1 MiB outstanding fills any port and is a small part of a switch's buffer."""
 _TIMEOUT = 16
 """0.27 s and seven retries: starved for two seconds, it loses throughput, not its queue pair."""
 
