@@ -22,9 +22,10 @@ import click
 
 from collie.app import inventories
 from collie.content.catalogs import load_catalog
-from collie.hosts import HostsTestbed, WindowPolicy
+from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Completed, Measured, Remote
+from collie.readings.policy import WindowPolicy
 from collie.ssh.remote import SshRemote
 from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload

@@ -1,7 +1,4 @@
-"""The shape of an agent's answer to each request. Pure.
-
-An answer of another shape ends the conversation. Additional keys pass through unchecked.
-"""
+"""The shape of an agent's answer to each request. Additional keys pass through unchecked. Pure."""
 
 from __future__ import annotations
 
@@ -9,39 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 
-class Prepared(TypedDict):
-    """Endpoints by `FLOW/ROLE`, for the other agent."""
-
-    endpoints: Mapping[str, Any]
+class _Prepared(TypedDict):
+    endpoints: Mapping[str, Any]  # by `FLOW/ROLE`
 
 
-class QpMessages(TypedDict):
-    """Messages over the queue pairs of one end."""
-
+class _QpMessages(TypedDict):
     min: int
 
 
-class EndTotals(TypedDict):
-    """One end of a flow."""
-
-    qp_messages: QpMessages
+class _EndTotals(TypedDict):
+    qp_messages: _QpMessages
 
 
-class Totals(TypedDict, total=False):
-    """Totals at the end of posting."""
-
-    flows: Mapping[str, EndTotals]
+class _Totals(TypedDict, total=False):
+    flows: Mapping[str, _EndTotals]
 
 
-class Stopped(TypedDict):
-    """Answer to `stop`."""
-
-    totals: Totals
+class _Stopped(TypedDict):
+    totals: _Totals
 
 
-class WrongPlace(TypedDict):
-    """The first wrong byte of an end."""
-
+class _WrongPlace(TypedDict):
     qp: int
     mr: int
     offset: int
@@ -49,61 +34,47 @@ class WrongPlace(TypedDict):
     found: str
 
 
-class ComparedEnd(TypedDict):
-    """Result of one end's comparison of payload."""
-
+class _ComparedEnd(TypedDict):
     wrong_bytes: int
-    first_wrong: WrongPlace | None
+    first_wrong: _WrongPlace | None
 
 
-class Verified(TypedDict):
-    """Answer to `verify`."""
-
-    flows: Mapping[str, ComparedEnd | None]
+class _Verified(TypedDict):
+    flows: Mapping[str, _ComparedEnd | None]
 
 
-class Left(TypedDict, total=False):
-    """Answer to `destroy` and `bye`: queue pairs that the kernel still lists, and their processes."""
-
+class _Released(TypedDict, total=False):
     qps_left: int | None
     pids: Sequence[int] | None
 
 
-class Pong(TypedDict):
-    """Answer to `ping`."""
-
+class _Pong(TypedDict):
     clock: float
 
 
-class ListedQp(TypedDict):
-    """One queue pair in the kernel's list."""
-
+class _ListedQp(TypedDict):
     state: str
     type: str
     pid: int | None
     comm: str | None
 
 
-class Resources(TypedDict):
-    """Answer to `resources`."""
-
-    qps: Sequence[ListedQp] | None
+class _Resources(TypedDict):
+    qps: Sequence[_ListedQp] | None
 
 
-class Fingerprinted(TypedDict):
-    """Answer to `fingerprint`."""
-
+class _Fingerprinted(TypedDict):
     fingerprint: Mapping[str, Mapping[str, Any]]
 
 
 ANSWERS: Mapping[str, Any] = {
-    "prepare": Prepared,
-    "stop": Stopped,
-    "verify": Verified,
-    "destroy": Left,
-    "bye": Left,
-    "ping": Pong,
-    "resources": Resources,
-    "fingerprint": Fingerprinted,
+    "prepare": _Prepared,
+    "stop": _Stopped,
+    "verify": _Verified,
+    "destroy": _Released,
+    "bye": _Released,
+    "ping": _Pong,
+    "resources": _Resources,
+    "fingerprint": _Fingerprinted,
 }
-"""By request. `facts` checks `hello`. Other answers are not read."""
+"""By request. `host_info` checks `hello`. Other answers are not read."""

@@ -1,4 +1,4 @@
-"""Limits of hosts, from their facts. Pure."""
+"""Limits of hosts, from their agents' descriptions. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
 
 from collie.agent.memory import USABLE_PART
-from collie.hosts.facts import DeviceFacts, HostFacts, RdmaPort
+from collie.hosts.host_info import DeviceInfo, HostInfo, RdmaPort
 from collie.inventory.hosts import Host
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Connection, Memory, QpType
@@ -20,7 +20,7 @@ _BY_LIMIT: Mapping[str, tuple[str, ...]] = {
     "max_qp_init_rd_atom": ("max_rd_atomic",),
     "max_qp_rd_atom": ("max_dest_rd_atomic",),
 }
-"""Limits of `ibv_query_device` and the workload fields that they bound."""
+"""Limits of `ibv_query_device` and the fields that they bound."""
 
 _RC_UD = (QpType.RC, QpType.UD)
 _TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
@@ -36,31 +36,30 @@ _TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
     "irdma": _RC_UD,
     "siw": (QpType.RC,),
 }
-"""Queue pair types of those kernel drivers that lack one (create_qp in drivers/infiniband, Linux 6.12), by the driver
-of the PCI device: for bnxt_re and irdma the network driver. EFA's reliable datagrams are a type that no workload
-uses.
+"""Queue pair types of drivers that lack one (create_qp in drivers/infiniband, Linux 6.12), by the driver of the PCI
+device: for bnxt_re and irdma the network driver.
 """
 
 
-def capabilities(group: Sequence[tuple[Host, HostFacts, RdmaPort]]) -> Capabilities:
+def capabilities(group: Sequence[tuple[Host, HostInfo, RdmaPort]]) -> Capabilities:
     """Return the common capabilities of hosts that measure together."""
     partners = len(group) - 1
     alone = f"{len(group)} hosts measure together"
     found = [Restriction(name, alone, at_most=partners) for name in ("requesters", "responders")]
     endpoints = Tally(host.machine for host, _, _ in group)
-    for host, facts, port in group:
-        found += _of_host(host, facts, port, endpoints[host.machine])
+    for host, info, port in group:
+        found += _of_host(host, info, port, endpoints[host.machine])
     return Capabilities(tuple(found))
 
 
-def _of_host(host: Host, facts: HostFacts, port: RdmaPort, endpoints: int) -> Iterator[Restriction]:
-    """Yield the limits of a host that has `endpoints` devices in the group. They share its memory."""
+def _of_host(host: Host, info: HostInfo, port: RdmaPort, endpoints: int) -> Iterator[Restriction]:
+    """Yield the limits of a host that `endpoints` devices of the group share."""
     where = f"{host.device} of {host.name}"
-    device = facts.device(host.device)
+    device = info.device(host.device)
     if device is not None:
         yield from _of_device(where, device, port)
-    if facts.memory_available_bytes is not None:
-        most = int(USABLE_PART * facts.memory_available_bytes / endpoints)
+    if info.memory_available_bytes is not None:
+        most = int(USABLE_PART * info.memory_available_bytes / endpoints)
         shared = f", for each of {endpoints} devices of it" if endpoints > 1 else ""
         reason = f"{USABLE_PART:.0%} of what is available on {host.machine}{shared}"
         yield Restriction("pinned_bytes", reason, at_most=most)
@@ -68,21 +67,21 @@ def _of_host(host: Host, facts: HostFacts, port: RdmaPort, endpoints: int) -> It
         nodes = max(1, len(port.numa_nodes))
         known = f"{host.name} has {nodes} NUMA node{'s' * (nodes > 1)}"
         yield Restriction(name, known if port.numa_nodes else f"{where} reports no NUMA node", at_most=nodes - 1)
-    if facts.rdma_cm_error is not None:
-        reason = f"{host.name} has no RDMA-CM: {facts.rdma_cm_error}"
+    if info.rdma_cm_error is not None:
+        reason = f"{host.name} has no RDMA-CM: {info.rdma_cm_error}"
         yield Restriction("connection", reason, only=(Connection.OUT_OF_BAND.value,))
     for name in ("memory", "peer_memory"):
         yield Restriction(name, "the agent has no GPU memory", only=(Memory.DRAM.value,))
 
 
-def _of_device(where: str, device: DeviceFacts, port: RdmaPort) -> Iterator[Restriction]:
+def _of_device(where: str, device: DeviceInfo, port: RdmaPort) -> Iterator[Restriction]:
     for limit, names in _BY_LIMIT.items():
-        most = device.limits.get(limit)
+        most = (device.limits or {}).get(limit)
         for name in names if most else ():
             yield Restriction(name, f"{limit} of {where} is {most}", at_most=most)
-    facts = device.port(port.port)
-    if facts is not None and facts.active_mtu is not None:
-        yield Restriction("mtu", f"the active MTU of {where} is {facts.active_mtu}", at_most=facts.active_mtu)
+    port_info = device.port(port.port)
+    if port_info is not None and (mtu := port_info.active_mtu) is not None:
+        yield Restriction("mtu", f"the active MTU of {where} is {mtu}", at_most=mtu)
     if port.driver in _TRANSPORTS:
         kinds = tuple(kind.value for kind in _TRANSPORTS[port.driver])
         yield Restriction("qp_type", f"driver {port.driver} of {where} has {' and '.join(kinds)} alone", only=kinds)

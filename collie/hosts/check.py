@@ -1,4 +1,4 @@
-"""The check of hosts: what they lack to measure, and the command that adds it. Changes nothing itself."""
+"""The check of hosts: missing requirements, and the commands that add them. Changes nothing itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host, Pair
-from collie.ports import Clock, Remote
+from collie.ports import Remote
 from collie.workloads.units import format_count
 
 _MAX_SHOWN = 4
@@ -25,7 +25,6 @@ def check_hosts(
     hosts: Sequence[Host],
     connect: Callable[[Host], Remote],
     archive: Archive | None = None,
-    clock: Clock | None = None,
     catalog_for: CatalogFor | None = None,
     pairs: Sequence[Pair] = (),
     traffic: CheckTraffic | None = TRAFFIC,
@@ -35,23 +34,15 @@ def check_hosts(
 ) -> tuple[Finding, ...]:
     """Check hosts in parallel, then the data paths between those whose agent starts.
 
-    Args:
-        hosts: inventory entries.
-        connect: makes the remote of a host.
-        archive: the agent program. Collie's by default.
-        clock: the controller's clock.
-        catalog_for: maps a driver to its catalog. Without it counters are not checked.
-        pairs: hosts that measure together and should be alike, or devices of one host that should reach each other.
-        traffic: traffic allowed on data paths. None sends nothing.
-        hosts_at_once: hosts checked in parallel.
-        timing: pauses and deadlines.
+    `pairs` are hosts that measure together, or devices of one host that should reach each other. Without `traffic` no
+    data path is tested, without `catalog_for` no counter.
 
     Returns:
-        All findings: of hosts, then data paths, then pairs. A failure is a finding, never an exception.
+        Findings of hosts, then of data paths, then of pairs. A failure is a finding.
     """
     if not hosts:
         return ()
-    archive, clock = archive or Archive.agent(), clock or SystemClock()
+    archive, clock = archive or Archive.agent(), SystemClock()
     across = {name for pair in pairs for names in pair.shared_hosts.values() for name in names}
     checks = [
         HostCheck(host, connect(host), archive, clock, catalog_for, across_ports=host.name in across, timing=timing)
@@ -76,7 +67,6 @@ def check_hosts(
 
 
 def _of_hosts(checks: Sequence[HostCheck], hosts_at_once: int, *, keep: bool) -> list[Finding]:
-    """Check each host. Without `keep`, end its connection afterwards."""
 
     def look(check: HostCheck) -> list[Finding]:
         try:
@@ -90,7 +80,6 @@ def _of_hosts(checks: Sequence[HostCheck], hosts_at_once: int, *, keep: bool) ->
 
 
 def _alike(a: str, b: str, taken: Mapping[str, Fingerprint]) -> Finding:
-    """Compare two hosts that measure together. A difference may be the cause of an anomaly."""
     found = [each for each in difference(taken[a], taken[b]) if each.changes_results]
     names = f"{a},{b}"
     if not found:

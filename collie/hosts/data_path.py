@@ -1,9 +1,7 @@
-"""Whether traffic passes from one host to another.
+"""Tests whether traffic passes from one host to another.
 
-The test uses ordinary runs (`run.py`), goes from small to large, and stops at the first failure:
-
-1. `TRICKLE`: messages of 256 bytes one at a time for 0.1 s, so that a broken path loads no network. An emulated CPU may
-   need longer for its first message, so 3 s are tried next.
+1. Messages of 256 bytes one at a time for 0.1 s, so that a broken path loads no network, then for 3 s, as an emulated
+   CPU may need longer for its first message.
 2. `RC WRITE` for a second, in packets of the full path MTU. The receiver compares the payload.
 3. `UD SEND` for a second, counted by its receiver.
 """
@@ -18,30 +16,24 @@ from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement, Watch
 from collie.hosts.catalogs import CatalogFor
 from collie.hosts.diagnosis import PathFailure, PathFault, ProofStage, diagnose
-from collie.hosts.facts import line_rate
+from collie.hosts.host_info import line_rate
 from collie.hosts.protocol import StepFailed
-from collie.hosts.run import Endpoint, MissingCapability, Run
+from collie.hosts.run import Endpoint, MissingCapability, Run, min_active_mtu
 from collie.hosts.wire import observe_ends
 from collie.ports import Clock
 from collie.readings.policy import WindowPolicy
 from collie.workloads.workload import Opcode, QpType, Workload
 
-TRICKLE = Workload(messages=(256,), send_wq_depth=1, recv_wq_depth=1)
+_TRICKLE = Workload(messages=(256,), send_wq_depth=1, recv_wq_depth=1)
 
 _MIN_MTU = 256
 _UNANSWERED = frozenset({"transport retry counter exceeded", "response timeout error"})
-"""Status of work requests without an answer of the peer. Any other error is an answer."""
+"""Status of work requests without an answer of the peer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Traffic that passed.
-
-    Attributes:
-        mtu: path MTU of its packets, in bytes.
-        rc_bps, ud_bps: received payload in bits/s.
-        stopped: why the safety limits stopped it. None when it was complete.
-    """
+    """Traffic that passed, in packets of the path MTU, unless safety limits `stopped` it."""
 
     mtu: int
     rc_bps: float
@@ -50,13 +42,7 @@ class Passed:
 
 
 class DataPath:
-    """The path from one host to another, both with live agents and no run.
-
-    A `watch` receives every sample and may order a stop.
-
-    Attributes:
-        endpoints: sender and receiver.
-    """
+    """The path between two endpoints, sender and receiver, with live agents and no run."""
 
     def __init__(
         self,
@@ -76,96 +62,81 @@ class DataPath:
         drivers = {endpoint.port.driver for endpoint in self.endpoints}
         catalog = catalog_for(receiver.port.driver) if len(drivers) == 1 else None
         self._catalog = catalog or Catalog(receiver.port.driver, ())
-        mtus = [endpoint.session.facts.active_mtu(endpoint.port) for endpoint in self.endpoints]
-        self._mtu = min((mtu for mtu in mtus if mtu), default=_MIN_MTU)
+        self._mtu = min_active_mtu(self.endpoints, default=_MIN_MTU)
 
     def between(self, sender: Endpoint, receiver: Endpoint) -> DataPath:
-        """Return the path between other endpoints, with the same means."""
+        """Return the path between other endpoints."""
         return DataPath(sender, receiver, self._executor, self._clock, self._catalog_for, self._watch)
 
     def __str__(self) -> str:
-        sender, receiver = (endpoint.session.host.name for endpoint in self.endpoints)
-        return f"data path {sender} -> {receiver}"
+        sender, receiver = self.endpoints
+        return f"data path {sender.host.name} -> {receiver.host.name}"
 
-    def trickles(self) -> PathFailure | None:
-        """Send a few small messages. Return the failure, if any.
+    def try_small_messages(self) -> PathFailure | None:
+        """Send a few small messages. Return the failure, if any."""
+        tried = self._try(ProofStage.TRICKLE, _TRICKLE, self._timing.small_messages)
+        return tried if isinstance(tried, PathFailure) else None
 
-        Raises:
-            TestbedError: a host or an agent is gone.
-        """
-        return self._try(ProofStage.TRICKLE, TRICKLE, self._timing.small_messages)[1]
-
-    def proves(self) -> Passed | PathFailure:
-        """Send small messages, then a second of each transport.
-
-        Raises:
-            TestbedError: a host or an agent is gone.
-        """
-        if failed := self.trickles():
+    def prove(self) -> Passed | PathFailure:
+        """Send small messages, then a second of each transport."""
+        if failed := self.try_small_messages():
             return failed
-        written, failed = self._try(ProofStage.FULL, Workload(), self._timing.full_packets, verify=True)
-        if written is None:
-            assert failed is not None, "one of the two"
-            return failed
+        written = self._try(ProofStage.FULL, Workload(), self._timing.full_packets, verify=True)
+        if isinstance(written, PathFailure):
+            return written
         datagrams = Workload(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(self._mtu,))
-        sent, failed = self._try(ProofStage.DATAGRAM, datagrams, self._timing.full_packets)
-        if sent is None:
-            assert failed is not None, "one of the two"
-            return failed
-        stopped = written.stopped or sent.stopped
-        return Passed(self._mtu, _received(written), _received(sent), stopped)
+        sent = self._try(ProofStage.DATAGRAM, datagrams, self._timing.full_packets)
+        if isinstance(sent, PathFailure):
+            return sent
+        return Passed(self._mtu, _received_bps(written), _received_bps(sent), written.stopped or sent.stopped)
 
-    def diagnosed(self, failed: PathFailure) -> PathFault:
+    def diagnose(self, failed: PathFailure) -> PathFault:
         """Return the cause of a failure."""
         sender, receiver = (endpoint.session for endpoint in self.endpoints)
         return diagnose(*observe_ends(sender, receiver, self._executor), failed)
 
     @property
     def line_rate_bps(self) -> float:
-        """RC WRITE payload that the slower port can carry, in bits/s. Infinite when unknown."""
+        """RC WRITE payload that the slower port can carry. Infinite when unknown."""
         return line_rate(tuple(endpoint.port for endpoint in self.endpoints), Workload(mtu=self._mtu)).bps
 
     def _try(
         self, stage: ProofStage, workload: Workload, policy: WindowPolicy, *, verify: bool = False
-    ) -> tuple[Measurement | None, PathFailure | None]:
-        failed = None
+    ) -> Measurement | PathFailure:
         for timing in (policy, self._timing.retry):
             run = Run(self.endpoints, workload.with_(mtu=self._mtu), self._executor, self._clock, verify=verify)
             try:
                 measured = run.measure(self._catalog, timing, self._watch())
             except (StepFailed, MissingCapability) as error:
-                return None, self._not_set_up(ProofStage.SET_UP if stage is ProofStage.TRICKLE else stage, error)
-            failed = failure_of(stage, measured, self._sender)
+                return self._not_set_up(ProofStage.SET_UP if stage is ProofStage.TRICKLE else stage, error)
+            failed = failure_of(stage, measured, self.endpoints[0].host.name)
             if failed is None:
-                return measured, None
-        return None, failed
+                return measured
+        assert failed is not None, "the last attempt failed"
+        return failed
 
     def _not_set_up(self, stage: ProofStage, error: StepFailed | MissingCapability) -> PathFailure:
         if isinstance(error, StepFailed):
             return PathFailure(stage, str(error), None if error.unanswered else error.host)
-        return PathFailure(stage, str(error), self._sender)
-
-    @property
-    def _sender(self) -> str:
-        return self.endpoints[0].session.host.name
+        return PathFailure(stage, str(error), self.endpoints[0].host.name)
 
 
-def _received(measured: Measurement) -> float:
+def _received_bps(measured: Measurement) -> float:
     return measured.host("b").delivered_bps or 0.0
 
 
 def failure_of(stage: ProofStage, measured: Measurement, sender: str) -> PathFailure | None:
-    """Return the failure of a measurement towards host `b`. None where all its traffic passed."""
-    why = _why_dead(measured)
+    """Return the failure of a measurement towards host `b`, if any."""
+    reason = _failure_reason(measured)
     answered = measured.health.completion_errors.keys() - _UNANSWERED
-    return PathFailure(stage, why, sender if answered else None) if why else None
+    return PathFailure(stage, reason, sender if answered else None) if reason else None
 
 
-def _why_dead(measured: Measurement) -> str | None:
+def _failure_reason(measured: Measurement) -> str | None:
     errors = measured.health.completion_errors
     if errors:
         return "work requests complete with errors: " + ", ".join(f"{count} x {name}" for name, count in errors.items())
-    if not _received(measured):
+    if not _received_bps(measured):
         return "nothing was received" + "".join(f"; {problem}" for problem in measured.problems)
     if measured.wrong_bytes:
         return f"{measured.wrong_bytes:,} bytes of what was received differ from those that were sent"

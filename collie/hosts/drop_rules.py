@@ -1,9 +1,8 @@
-"""Rules that drop packets on a host, from its tools' output: queueing disciplines, filters, firewalls. Pure.
+"""Rules that drop packets on a host: queueing disciplines, filters, firewalls. Pure.
 
-A firewall rule counts when it may match a RoCE packet at one network device, UDP to port 4791, in the syntax of `nft`
-and `iptables`. A rule with other conditions counts only if it names the port. An accepting rule overrides later ones of
-its chain and, in a chain that others jump to, every policy. Netfilter has more paths than these, so a policy is only a
-guess.
+A firewall rule counts when it may match UDP to port 4791 at one network device. One with unknown conditions must name
+the port. An accepting rule overrides later ones of its chain and, in a chain that others jump to, every policy.
+Netfilter has more paths, so a policy is only a guess.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collie.untrusted import sanitized
 _SHOWN_CHARACTERS = 160
 _PORT = 4791
 _ALL_LOST = 0.99
-"""Share of packets. With less loss some of a test's packets arrive, as RC sends each eight times."""
+"""Share of packets. With less loss some arrive, as RC sends each eight times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +27,8 @@ class DropRule:
 
     Attributes:
         drops: `UDP 4791`, `ARP` or `everything`.
-        text: in the host's words.
         undo: command that removes it.
-        surely: it drops all of that. Otherwise it may, or drops a part.
+        surely: it drops all of that.
     """
 
     drops: str
@@ -40,7 +38,7 @@ class DropRule:
 
 
 def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]:
-    """Yield queueing disciplines that lose packets on purpose, from `tc -j qdisc show`."""
+    """Yield queueing disciplines that lose packets, from `tc -j qdisc show`."""
     for row in rows:
         options = row.get("options")
         random = options.get("loss-random") if isinstance(options, Mapping) else None
@@ -53,18 +51,18 @@ def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]
 def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]:
     """Yield filters that drop RoCE or ARP, from `tc -j filter show`."""
     for row in rows:
-        said, pref = json.dumps(row), row.get("pref")
-        drops = re.search(r'"type": "drop"', said)
+        text, pref = json.dumps(row), row.get("pref")
+        drops = '"type": "drop"' in text
         # 0x12b7 is 4791: a u32 filter shows it as part of four bytes.
-        what = "UDP 4791" if re.search(r"\b4791\b|12b7", said) else "ARP" if row.get("protocol") == "arp" else None
+        what = "UDP 4791" if re.search(r"\b4791\b|12b7", text) else "ARP" if row.get("protocol") == "arp" else None
         if drops and what and type(pref) is int:
-            text = f"a filter of `tc` on {netdev}, {way}, drops {what}"
-            yield DropRule(what, text, f"tc filter del dev {netdev} {way} pref {pref}")
+            rule = f"a filter of `tc` on {netdev}, {way}, drops {what}"
+            yield DropRule(what, rule, f"tc filter del dev {netdev} {way} pref {pref}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Syntax:
-    """A tool's syntax of a rule's conditions. Groups: `unless`, `values`, and `way` for a network device."""
+    """Conditions in a tool's syntax. Groups: `unless`, `values`, and `way` for a network device."""
 
     protocol: re.Pattern[str]
     port: re.Pattern[str]
@@ -89,11 +87,10 @@ _NFT = _Syntax(
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A chain of a firewall.
+    """A chain of a firewall, which accepts RoCE after the command `open`.
 
     Attributes:
         way: direction of its packets, `i` into the host or `o` out of it. None where other chains jump to it.
-        open: command that accepts RoCE first.
     """
 
     name: str
@@ -103,50 +100,36 @@ class _Chain:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A rule of a firewall, or the policy of a chain.
+    """A rule of a firewall, or the policy of a chain, that may match RoCE.
 
     Attributes:
-        way: direction of its chain.
-        accepts: otherwise it drops.
-        counts: it may match RoCE at the network device.
-        names_port: it names the port.
         aimed: it has conditions.
         ways: directions of the packets that it may match.
-        text: in the host's words.
-        undo: command that removes it.
     """
 
-    chain: str
-    way: str | None
+    chain: _Chain
     accepts: bool
-    counts: bool
     names_port: bool
     aimed: bool
     ways: str
     text: str
     undo: str
 
-    @classmethod
-    def of(cls, syntax: _Syntax, netdev: str, chain: _Chain, accepts: bool, asks: str, text: str, undo: str) -> _Line:
-        asked = syntax.protocol, syntax.port, syntax.device
-        rest = asks = syntax.noise.sub("", asks)
-        protocol, port, device = (each.search(asks) for each in asked)
-        for pattern in asked:
-            rest = pattern.sub("", rest)
-        aimed = bool(protocol or port or device)
-        takes = _holds(protocol, _is_udp) and _holds(port, _is_roce) and _holds(device, lambda name: _is(name, netdev))
-        names_port = port is not None and not port["unless"]
-        return cls(
-            chain.name,
-            chain.way,
-            accepts,
-            takes and (names_port or not rest.strip()),
-            names_port,
-            aimed,
-            device["way"] if device else "io",
-            text,
-            undo if aimed else chain.open,
-        )
+
+def _line(
+    syntax: _Syntax, netdev: str, chain: _Chain, accepts: bool, conditions: str, text: str, undo: str
+) -> Iterator[_Line]:
+    rest = conditions = syntax.noise.sub("", conditions)
+    patterns = syntax.protocol, syntax.port, syntax.device
+    protocol, port, device = (pattern.search(conditions) for pattern in patterns)
+    for pattern in patterns:
+        rest = pattern.sub("", rest)
+    aimed = bool(protocol or port or device)
+    names_port = port is not None and not port["unless"]
+    matches = _holds(protocol, _is_udp) and _holds(port, _is_roce) and _holds(device, lambda name: _is(name, netdev))
+    if matches and (names_port or not rest.strip()):
+        ways = device["way"] if device else "io"
+        yield _Line(chain, accepts, names_port, aimed, ways, text, undo if aimed else chain.open)
 
 
 def _holds(found: re.Match[str] | None, is_ours: Callable[[str], bool]) -> bool:
@@ -173,15 +156,14 @@ _HOOKS = {"prerouting": "i", "ingress": "i", "input": "i", "output": "o", "postr
 
 
 def nft_rules(netdev: str, ruleset: str) -> Iterator[DropRule]:
-    """Yield rules that drop a network device's RoCE, or ARP, from `nft -a list ruleset`."""
+    """Yield rules that drop RoCE or ARP, from `nft -a list ruleset`."""
     placed = list(_nft_placed(ruleset))
     yield from _of_firewall("nft", list(_nft_lines(netdev, placed)))
     for table, chain, line in placed:
-        said, handle, verdict = _nft_verdict(line)
+        rule, handle, verdict = _nft_verdict(line)
         if table.startswith("arp ") and handle and verdict and verdict[1] != "accept":
-            yield DropRule(
-                "ARP", f"`nft` drops ARP: {_shown(said)}", f"nft delete rule {table} {chain} handle {handle}"
-            )
+            undo = f"nft delete rule {table} {chain} handle {handle}"
+            yield DropRule("ARP", f"`nft` drops ARP: {_shown(rule)}", undo)
 
 
 def _nft_placed(ruleset: str) -> Iterator[tuple[str, str, str]]:
@@ -198,14 +180,14 @@ def _nft_placed(ruleset: str) -> Iterator[tuple[str, str, str]]:
 def _nft_verdict(line: str) -> tuple[str, str | None, re.Match[str] | None]:
     """Return a rule without comments, its handle, and its verdict."""
     handle = re.search(r" ?# handle (\d{1,9})$", line)
-    said = _NFT.noise.sub("", line[: handle.start()] if handle else line).strip()
-    return said, handle and handle[1], re.search(r"\b(accept|drop|reject)\b(?: with [\w -]+)?$", said)
+    rule = _NFT.noise.sub("", line[: handle.start()] if handle else line).strip()
+    return rule, handle and handle[1], re.search(r"\b(accept|drop|reject)\b(?: with [\w -]+)?$", rule)
 
 
 def _nft_lines(netdev: str, placed: Sequence[tuple[str, str, str]]) -> Iterator[_Line]:
-    """Yield the rules of chains that the host's own packets pass, then their policies."""
+    """Yield the rules of the host's own packets, then the policies."""
     base = {(table, name): line for table, name, line in placed if line.startswith("type ")}
-    policies = []
+    policies: list[_Line] = []
     for table, name, line in placed:
         hook = base.get((table, name), "")
         found = re.match(r"type \w+ hook (\w+)(?: device \"?([^\" ]+)\"?)? ", hook)
@@ -214,31 +196,31 @@ def _nft_lines(netdev: str, placed: Sequence[tuple[str, str, str]]) -> Iterator[
             continue
         way = _HOOKS[found[1]] if found else None
         chain = _Chain(f"{table} {name}", way, f"nft insert rule {table} {name} udp dport {_PORT} accept")
-        said, handle, verdict = _nft_verdict(line)
+        rule, handle, verdict = _nft_verdict(line)
         if line == hook and "policy drop;" in line:
-            policies.append(_Line.of(_NFT, netdev, chain, False, "", f"policy drop of chain {name}", ""))
+            policies += _line(_NFT, netdev, chain, False, "", f"policy drop of chain {name}", "")
         elif handle and verdict:
             undo = f"nft delete rule {table} {name} handle {handle}"
-            asks = said[: verdict.start()]
-            yield _Line.of(_NFT, netdev, chain, verdict[1] == "accept", asks, said, undo)
+            conditions = rule[: verdict.start()]
+            yield from _line(_NFT, netdev, chain, verdict[1] == "accept", conditions, rule, undo)
     yield from policies
 
 
 def iptables_rules(netdev: str, listed: str) -> Iterator[DropRule]:
-    """Yield rules that drop a network device's RoCE, from `iptables -S`."""
+    """Yield rules that drop RoCE, from `iptables -S`."""
     yield from _of_firewall("iptables", list(_iptables_lines(netdev, listed)))
 
 
 def _iptables_lines(netdev: str, listed: str) -> Iterator[_Line]:
-    policies = []
+    policies: list[_Line] = []
     for line in map(str.strip, listed.splitlines()):
         if found := re.fullmatch(r"-P (INPUT|OUTPUT) DROP", line):
-            policies.append(_Line.of(_IPTABLES, netdev, _iptables_chain(found[1]), False, "", line, ""))
+            policies += _line(_IPTABLES, netdev, _iptables_chain(found[1]), False, "", line, "")
         elif found := re.fullmatch(r"-A ([\w.-]{1,64}) (.*)-j (ACCEPT|DROP|REJECT)(?: .*)?", line):
             accepts, is_safe = found[3] == "ACCEPT", re.fullmatch(r"[\w ./:,!+-]{1,300}", line)
             if found[1] != "FORWARD" and (accepts or is_safe):
                 undo = f"iptables -D {line.removeprefix('-A ')}"
-                yield _Line.of(_IPTABLES, netdev, _iptables_chain(found[1]), accepts, found[2], line, undo)
+                yield from _line(_IPTABLES, netdev, _iptables_chain(found[1]), accepts, found[2], line, undo)
     yield from policies
 
 
@@ -248,18 +230,18 @@ def _iptables_chain(name: str) -> _Chain:
 
 
 def _of_firewall(tool: str, lines: Sequence[_Line]) -> Iterator[DropRule]:
-    """Yield rules that drop RoCE and policies that may, unless an accepting rule overrides them."""
-    lines = [line for line in lines if line.counts]
-    elsewhere = {way for line in lines if line.accepts and line.way is None for way in line.ways}
+    """Yield dropping rules and policies that no accepting rule overrides."""
+    elsewhere = {way for line in lines if line.accepts and line.chain.way is None for way in line.ways}
     opened: set[str] = set()
     for line in lines:
+        may_pass = line.chain.way is None or line.chain.way in elsewhere
         if line.accepts:
-            opened.add(line.chain)
-        elif line.chain in opened:
+            opened.add(line.chain.name)
+        elif line.chain.name in opened:
             continue
-        elif line.names_port or (line.aimed and line.way and line.way not in elsewhere):
+        elif line.names_port or (line.aimed and not may_pass):
             yield DropRule("UDP 4791", f"`{tool}` drops UDP 4791: {_shown(line.text)}", line.undo)
-        elif line.way and not line.aimed and line.way not in elsewhere:
+        elif not line.aimed and not may_pass:
             text = f"`{tool}` may drop UDP 4791, as no rule is seen to accept it: {_shown(line.text)}"
             yield DropRule("UDP 4791", text, line.undo, surely=False)
 

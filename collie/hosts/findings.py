@@ -13,18 +13,12 @@ class CheckState(StrEnum):
     MISSING = "missing"
     """This host cannot measure without it."""
     ADVICE = "advice"
-    """The host can measure, but less, or less well."""
+    """The host can measure, with limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One checked item of one host.
-
-    Attributes:
-        item: a word or two.
-        detail: the observation.
-        command: the repair, to run on the host unless it names another place. Empty when none is needed.
-    """
+    """One checked item of one host. The repair `command` runs on the host unless it names another place."""
 
     host: str
     item: str

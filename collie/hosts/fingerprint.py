@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from collie.errors import TestbedError
-from collie.hosts.facts import rdma_port
+from collie.hosts.host_info import rdma_port
 from collie.hosts.processes import max_processes
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
@@ -14,22 +14,18 @@ from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
 
 TAKING_SECONDS = 20.0
-"""For hundreds of small files, some of which query a NIC's firmware."""
+"""For hundreds of small files, some from a NIC's firmware."""
 
 
 def fingerprint(session: HostSession) -> Fingerprint:
-    """Take the fingerprint of a host and of its inventory entry's port.
-
-    Raises:
-        TestbedError: the host cannot be asked.
-    """
+    """Take the fingerprint of a host and of its inventory entry's port."""
     session.client()
     host = session.host
     answer = session.request("fingerprint", TAKING_SECONDS, device=host.device, port=host.ib_port)["fingerprint"]
-    chosen = session.facts.data_path(host.data_path)
+    chosen = session.info.data_path(host.data_path)
     generator = {
         "data_path": chosen.name if chosen else None,
-        "most_processes": max_processes(host, session.facts, rdma_port(host, session.facts)),
+        "most_processes": max_processes(host, session.info, rdma_port(host, session.info)),
     }
     return Fingerprint({**answer, "generator": generator})
 
@@ -37,17 +33,13 @@ def fingerprint(session: HostSession) -> Fingerprint:
 def fingerprints(
     hosts: Sequence[Host], connect: Callable[[Host], Remote], clock: Clock, archive: Archive | None = None
 ) -> dict[str, Fingerprint]:
-    """Take the fingerprints of hosts in parallel, without traffic.
-
-    Raises:
-        TestbedError: a host cannot be asked, or lacks the port.
-    """
+    """Take the fingerprints of hosts in parallel, without traffic. Raises `TestbedError`."""
     program = archive or Archive.agent()
     sessions = [HostSession(host, connect(host), program, clock) for host in hosts]
 
     def take(session: HostSession) -> Fingerprint:
         try:
-            rdma_port(session.host, session.facts)
+            rdma_port(session.host, session.info)
             return fingerprint(session)
         finally:
             session.close()

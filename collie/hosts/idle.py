@@ -1,4 +1,4 @@
-"""Foreign use of a port, by its traffic and queue pairs while no run is under way."""
+"""Foreign use of a port: its traffic and queue pairs while no run is under way."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
-from collie.counters.series import rates
-from collie.hosts.facts import RdmaPort
+from collie.hosts.host_info import RdmaPort
 from collie.hosts.session import HostSession
 from collie.hosts.timing import DEFAULT_TIMING
 from collie.ports import Clock, ForeignUse
-from collie.readings.samples import AgentSample, snapshot
+from collie.readings.samples import AgentSample, counter_rates
 from collie.workloads.units import format_count
 
-WINDOW_REFRESHES = 3
-"""Refreshes of the slowest counter in the window. Over fewer than two, it would have no rate."""
-PERIOD_SECONDS = 0.25
+_WINDOW_REFRESHES = 3
+"""Of the slowest counter. Over fewer than two, it would have no rate."""
+_PERIOD_SECONDS = 0.25
 BACKGROUND_PACKETS = 100.0
-"""Packets/s. Connection managers and idle storage connections send a few, a workload thousands."""
+"""Packets/s. Idle storage connections send a few, a workload thousands."""
 
 _OF_NETWORK_DEVICES = frozenset({"netdev", "ethtool"})
 _CARRIES = frozenset({"RTR", "RTS", "SQD"})
@@ -28,15 +27,11 @@ _MANAGEMENT = frozenset({"SMI", "GSI"})
 
 
 def foreign_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Clock) -> tuple[ForeignUse, ...]:
-    """Watch one port for a second, or as long as its counters need.
-
-    Raises:
-        TestbedError: the host cannot be asked.
-    """
+    """Watch one port for a second, or as long as its counters need."""
     client = session.client_under_way()
     client.forget_samples()
-    session.request("sampling", on=True, device=port.device, port=port.port, period_seconds=PERIOD_SECONDS)
-    clock.sleep(idle_seconds(catalog, session.timing.idle_seconds) + PERIOD_SECONDS)
+    session.request("sampling", on=True, device=port.device, port=port.port, period_seconds=_PERIOD_SECONDS)
+    clock.sleep(idle_seconds(catalog, session.timing.idle_seconds) + _PERIOD_SECONDS)
     session.request("sampling", on=False)
     samples = client.drain_samples()
     pairs = session.request("resources", device=port.device)["qps"]
@@ -47,13 +42,12 @@ def foreign_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: 
 def idle_seconds(catalog: Catalog, least_seconds: float = DEFAULT_TIMING.idle_seconds) -> float:
     """Return how long a port is watched."""
     refresh_seconds = max((counter.refresh_seconds for counter in _counting(catalog)), default=0.0)
-    return max(least_seconds, WINDOW_REFRESHES * refresh_seconds)
+    return max(least_seconds, _WINDOW_REFRESHES * refresh_seconds)
 
 
 def packet_activity(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[tuple[str, bool]]:
-    """Yield the activity of an idle port's packet counters, and whether it forbids a start."""
-    counted = replace(catalog, counters=_counting(catalog))
-    found = rates(counted, [snapshot(sample, counted) for sample in samples])
+    """Yield the activity of an idle port, and whether it forbids a start."""
+    found = counter_rates(samples, replace(catalog, counters=_counting(catalog)))
     known = {name: rate for name, rate in found.items() if rate is not None}
     if not known:
         yield "no counter shows whether other RDMA traffic moves", False
@@ -63,16 +57,13 @@ def packet_activity(samples: Sequence[AgentSample], catalog: Catalog) -> Iterato
 
 
 def _counting(catalog: Catalog) -> tuple[Counter, ...]:
-    """Return the counters of a port's RDMA packets. Network devices also count the conversation with the agent."""
+    """Return the counters of RDMA packets alone. Network devices count the conversation with the agent."""
     packets = (c for c in catalog.counters if c.kind is CounterKind.PERFORMANCE and c.unit is Unit.PACKETS)
     return tuple(counter for counter in packets if counter.source not in _OF_NETWORK_DEVICES)
 
 
 def queue_pair_owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, bool]]:
-    """Yield the owners of queue pairs that can carry traffic, and whether they forbid a start.
-
-    `pairs` come from the agent's `resources`, None where the kernel does not list them.
-    """
+    """Yield the owners of queue pairs that can carry traffic, and whether they forbid a start."""
     if pairs is None:
         yield "the kernel does not list queue pairs, so those of other processes are unknown", False
         return
@@ -80,7 +71,7 @@ def queue_pair_owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tup
     for (pid, comm), count in Tally((pair["pid"], pair["comm"]) for pair in live).items():
         many = format_count(count, "queue pair")
         if pid is None and comm:
-            # Storage mounts and the like are mostly silent, and no process that a user could end.
+            # Storage mounts and the like are mostly silent, and no user can end them.
             yield f"the kernel's {comm} has {many} ready to carry traffic", False
         else:
             yield f"{comm or 'an unknown process'} (pid {pid or 'unknown'}) has {many} ready to carry traffic", True

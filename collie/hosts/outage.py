@@ -1,13 +1,8 @@
-"""Outages of a data path during a campaign: distinguished from failed runs, waited for, and never taken for an anomaly.
+"""Outages of a data path during a campaign, as opposed to failed runs and anomalies.
 
-Rules:
-
-1. A run is doubted if a dead path would look the same: a connection failed for want of an answer, work requests
-   completed with errors, or a receiver got nothing in the end. A few small messages then test the path.
-2. If they pass, the result stands. Otherwise the result is a dead path.
-3. A dead path is waited for, as most outages end by themselves, and then repaired where possible. Otherwise the testbed
-   is gone.
-4. Ports and addresses are read again for each test, as indexes may change.
+A run is doubted if a dead path would look the same: a connection failed for want of an answer, work requests completed
+with errors, or a receiver got nothing in the end. If a few small messages pass, its result stands. Most outages end by
+themselves. One that lasts is repaired where possible.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement, Watch
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.data_path import DataPath
-from collie.hosts.facts import rdma_port
+from collie.hosts.host_info import rdma_port
 from collie.hosts.run import Endpoint
 from collie.ports import OUTAGE, Clock, Measured, Reviver, RunResult, SetupFailed
 from collie.workloads.plan import sinks
@@ -29,7 +24,7 @@ from collie.workloads.workload import Workload
 
 logger = logging.getLogger(__name__)
 
-TEST_PERIOD_SECONDS = 2.0
+_TEST_PERIOD_SECONDS = 2.0
 
 
 def may_be_outage(workload: Workload, result: RunResult) -> bool:
@@ -42,58 +37,44 @@ def may_be_outage(workload: Workload, result: RunResult) -> bool:
 
 
 def _last_bps(measured: Measurement, name: str) -> float | None:
-    """Return a host's received rate at the end of a run, or over all of it without samples."""
+    """Return a host's rate at the end of a run, or over the whole run without samples."""
     own = [sample for sample in measured.series if sample.host == name]
     return own[-1].values.get("delivered_bps") if own else measured.host(name).delivered_bps
 
 
 class Outages:
-    """Tests data paths after a doubted run, waits for their recovery, and has a `reviver` repair them."""
+    """Tests doubted data paths, waits for their recovery, and lets a `reviver` repair them."""
 
     def __init__(self, executor: Executor, clock: Clock, reviver: Reviver | None) -> None:
         self._executor = executor
         self._clock = clock
         self._reviver = reviver
 
-    def settled(
+    def resolve(
         self, result: RunResult, endpoints: Sequence[Endpoint], catalog: Catalog, watch: Watch | None, started: float
     ) -> RunResult:
         """Return a doubted result if data paths are alive, otherwise the outcome of the outage.
 
-        Args:
-            result: the doubted result.
-            endpoints: those of the run, the common peer first.
-            catalog: their counters.
-            watch: receives every sample and may order a stop.
-            started: begin of the run.
+        The first endpoint is the peer of all others. The run began at `started` on the controller's clock.
 
         Raises:
             TestbedError: a path stays dead, or a host is gone.
         """
         for other in endpoints[1:]:
-            path = self._path(endpoints[0], other, catalog, watch)
-            failed = path.trickles()
-            if failed is not None:
-                fault = f"{path}: {path.diagnosed(failed)}"
+            path = DataPath(endpoints[0], other, self._executor, self._clock, lambda _: catalog, lambda: watch)
+            if failed := path.try_small_messages():
+                fault = f"{path}: {path.diagnose(failed)}"
                 logger.warning("%s; waiting for it", fault)
                 ended = self._await_recovery(path, fault)
                 logger.warning("%s: %s", path, ended)
                 return SetupFailed(f"{OUTAGE} dead", f"{fault}. {ended}", self._clock.monotonic() - started)
         return result
 
-    def _path(self, sender: Endpoint, receiver: Endpoint, catalog: Catalog, watch: Watch | None) -> DataPath:
-        return DataPath(sender, receiver, self._executor, self._clock, lambda _: catalog, lambda: watch)
-
     def _await_recovery(self, path: DataPath, fault: str) -> str:
-        """Describe how an outage ended.
-
-        Raises:
-            TestbedError: it has not ended.
-        """
         began = self._clock.monotonic()
         patience = path.endpoints[0].session.timing.recovery_seconds
         while self._clock.monotonic() - began < patience:
-            self._clock.sleep(TEST_PERIOD_SECONDS)
+            self._clock.sleep(_TEST_PERIOD_SECONDS)
             if self._is_back(path):
                 return f"It was back after {self._clock.monotonic() - began:.0f} s"
         if self._reviver is None:
@@ -108,11 +89,11 @@ class Outages:
     def _is_back(self, path: DataPath) -> bool:
         try:
             sender, receiver = (
-                replace(endpoint, port=rdma_port(endpoint.session.host, endpoint.session.refreshed_facts()))
+                replace(endpoint, port=rdma_port(endpoint.host, endpoint.session.refreshed_info()))
                 for endpoint in path.endpoints
             )
         except (HostUnreachable, CommandTimeout, AgentError):
             raise
         except TestbedError:
             return False  # the port is down, or has lost its address
-        return path.between(sender, receiver).trickles() is None
+        return path.between(sender, receiver).try_small_messages() is None

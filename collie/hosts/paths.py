@@ -1,8 +1,8 @@
-"""The data paths that `collie hosts check` tests: along a ring of hosts and in every pair, in both directions."""
+"""Tests of the data paths along a ring of hosts and in every pair, in both directions."""
 
 from __future__ import annotations
 
-import threading
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,8 +15,8 @@ from collie.errors import HostUnreachable, TestbedError
 from collie.hosts.catalogs import CatalogFor, catalog_of
 from collie.hosts.data_path import DataPath, Passed
 from collie.hosts.diagnosis import Layer, PathFailure, PathFault, ProofStage, diagnose, unequal_mtu
-from collie.hosts.facts import rdma_port
 from collie.hosts.findings import CheckState, Finding
+from collie.hosts.host_info import rdma_port
 from collie.hosts.idle import foreign_uses
 from collie.hosts.protocol import AgentGone
 from collie.hosts.run import Endpoint
@@ -27,24 +27,24 @@ from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import Clock
 from collie.workloads.units import format_rate
 
-MIN_SHARE = 0.1
-"""Share of the line rate. One queue pair of plain traffic gets most of it on any healthy NIC."""
+_MIN_SHARE = 0.1
+"""Of the line rate. One queue pair gets most of it on a healthy NIC."""
 
 HostPath = tuple[Host, Host]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckTraffic:
-    """The traffic that the check may send: its limits, and whether even on ports in foreign use."""
+    """The traffic that a check may send, with `shared_port` even on ports in foreign use."""
 
     limits: SafetyLimits = REAL_HOSTS
     shared_port: bool = False
 
 
 def paths_to_test(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[HostPath, ...]:
-    """Return the hosts to connect: neighbours in a ring, and the hosts of each pair.
+    """Return neighbours in a ring, and the hosts of each pair.
 
-    Hosts with several devices form one ring per rank of device, as such devices are mostly in separate networks.
+    Hosts with several devices form one ring per rank of device, usually in separate networks.
     """
     by_machine: dict[str, list[Host]] = {}
     for host in hosts:
@@ -62,23 +62,23 @@ def paths_to_test(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[HostPat
 
 
 def parallel_groups(paths: Sequence[HostPath]) -> Iterator[tuple[HostPath, ...]]:
-    """Yield groups of paths without a common host, which can be tested in parallel."""
-    left = list(paths)
-    while left:
+    """Yield groups of paths without a common host."""
+    remaining = list(paths)
+    while remaining:
         busy: set[str] = set()
-        chosen = []
-        for path in left:
-            names = {host.machine for host in path}
-            if not names & busy and len(busy) + 2 <= HOSTS_AT_ONCE:
-                chosen.append(path)
-                busy |= names
-        left = [path for path in left if path not in chosen]
-        yield tuple(chosen)
+        group = []
+        for path in remaining:
+            machines = {host.machine for host in path}
+            if not machines & busy and len(busy) + 2 <= HOSTS_AT_ONCE:
+                group.append(path)
+                busy |= machines
+        remaining = [path for path in remaining if path not in group]
+        yield tuple(group)
 
 
 @contextmanager
 def interruptible_pool(threads: int) -> Iterator[Executor]:
-    """Run steps in parallel. An interrupt waits for none of them."""
+    """Yield a pool. An interrupt does not wait for its steps."""
     executor = ThreadPoolExecutor(threads)
     try:
         yield executor
@@ -110,10 +110,9 @@ class PathCheck:
         self._shared_port = traffic.shared_port
         self._keep = keep
         self._uses: dict[str, tuple[str, ...]] = {}
-        self._lock = threading.Lock()
 
     def findings(self, paths: Sequence[HostPath]) -> list[Finding]:
-        """Test paths, in parallel where they share no host. A failure is a finding, never an exception."""
+        """Test paths, in parallel where they share no host. A failure is a finding."""
         found: list[Finding] = []
         for chosen in parallel_groups(paths):
             with interruptible_pool(len(chosen)) as tests, interruptible_pool(2 * len(chosen)) as steps:
@@ -125,29 +124,29 @@ class PathCheck:
         try:
             return list(self._both_directions(a, b, executor))
         except TestbedError as error:
-            return [_dead(one, other, _gone(error, one)) for one, other in ((a, b), (b, a))]
+            return [_dead(one, other, _untestable(error, one)) for one, other in ((a, b), (b, a))]
         finally:
             if not self._keep:
                 a.disconnect()
                 b.disconnect()
 
     def _both_directions(self, a: HostSession, b: HostSession, executor: Executor) -> Iterator[Finding]:
-        seen: dict[str, PathEnd] = {}
+        ends: dict[str, PathEnd] = {}
         for sender, receiver in ((a, b), (b, a)):
             names = sender.host.name, receiver.host.name
             proof = self._proof(sender, receiver, executor)
             if isinstance(proof, Finding):
                 yield proof
                 continue
-            if not seen:
-                seen = dict(zip(names, observe_ends(sender, receiver, executor), strict=True))
-            yield _dead(sender, receiver, diagnose(seen[names[0]], seen[names[1]], proof), proof)
+            if not ends:
+                ends = dict(zip(names, observe_ends(sender, receiver, executor), strict=True))
+            yield _dead(sender, receiver, diagnose(ends[names[0]], ends[names[1]], proof), proof)
 
     def _proof(self, sender: HostSession, receiver: HostSession, executor: Executor) -> Finding | PathFailure:
-        """Return the test's finding, a refusal to send, or the failure."""
+        """Return a finding, or the failure to diagnose."""
         ends = (("a", sender), ("b", receiver))
         try:
-            a, b = (Endpoint(role, each, rdma_port(each.host, each.facts)) for role, each in ends)
+            a, b = (Endpoint(role, each, rdma_port(each.host, each.info)) for role, each in ends)
         except (HostUnreachable, AgentGone):
             raise
         except TestbedError as error:
@@ -155,30 +154,25 @@ class PathCheck:
         if uses := [use for endpoint in (a, b) for use in self._foreign_uses(endpoint)]:
             return Finding(sender.host.name, _item(sender, receiver), CheckState.ADVICE, f"not tested: {uses[0]}")
         path = DataPath(a, b, executor, self._clock, self._catalog_for, self._guard.watch)
-        result = path.proves()
+        result = path.prove()
         return _passed(path, result) if isinstance(result, Passed) else result
 
     def _foreign_uses(self, endpoint: Endpoint) -> tuple[str, ...]:
         if self._shared_port:
             return ()
-        name = endpoint.session.host.name
-        with self._lock:
-            known = self._uses.get(name)
-        if known is None:
-            catalog = catalog_of([(endpoint.session, endpoint.port)], self._catalog_for, self._clock)
-            known = tuple(
-                str(use) for use in foreign_uses(endpoint.session, endpoint.port, catalog, self._clock) if use.forbids
-            )
-            with self._lock:
-                self._uses[name] = known
-        return known
+        name, where = endpoint.host.name, (endpoint.session, endpoint.port)
+        if name not in self._uses:
+            catalog = catalog_of([where], self._catalog_for, self._clock)
+            uses = foreign_uses(*where, catalog, self._clock)
+            self._uses[name] = tuple(str(use) for use in uses if use.forbids)
+        return self._uses[name]
 
 
 def _item(sender: HostSession, receiver: HostSession) -> str:
     return f"data path {sender.host.name} -> {receiver.host.name}"
 
 
-def _gone(error: TestbedError, session: HostSession) -> PathFault:
+def _untestable(error: TestbedError, session: HostSession) -> PathFault:
     name = getattr(error, "host", session.host.name)
     return PathFault(
         Layer.UNKNOWN, name, f"not tested: {error}", f"here: collie hosts check --hosts FILE   # see {name}"
@@ -186,34 +180,30 @@ def _gone(error: TestbedError, session: HostSession) -> PathFault:
 
 
 def _dead(sender: HostSession, receiver: HostSession, cause: PathFault, failure: PathFailure | None = None) -> Finding:
-    said = f" ({failure.detail})" if failure and failure.detail not in cause.detail else ""
-    detail = f"{cause.layer}: {cause.detail}{said}"
+    symptom = f" ({failure.detail})" if failure and failure.detail not in cause.detail else ""
+    detail = f"{cause.layer}: {cause.detail}{symptom}"
     return Finding(cause.host, _item(sender, receiver), CheckState.MISSING, detail, cause.command)
 
 
 def _passed(path: DataPath, found: Passed) -> Finding:
-    sender, receiver = (endpoint.session for endpoint in path.endpoints)
-    item = _item(sender, receiver)
+    item, sender = str(path), path.endpoints[0].host.name
     detail = f"RC WRITE {format_rate(found.rc_bps)}, UD SEND {format_rate(found.ud_bps)}, path MTU {found.mtu}"
     if found.stopped:
-        return Finding(sender.host.name, item, CheckState.OK, f"{detail}; stopped early: {found.stopped}")
+        return Finding(sender, item, CheckState.OK, f"{detail}; stopped early: {found.stopped}")
     if cause := unequal_mtu(*map(_end, path.endpoints)) or _slow(path, found):
         return Finding(cause.host, item, CheckState.ADVICE, f"{detail}; {cause.layer}: {cause.detail}", cause.command)
-    return Finding(sender.host.name, item, CheckState.OK, detail)
+    return Finding(sender, item, CheckState.OK, detail)
 
 
 def _end(endpoint: Endpoint) -> PathEnd:
-    device = endpoint.session.facts.device(endpoint.port.device)
-    port = device.port(endpoint.port.port) if device else None
-    return PathEnd(endpoint.session.host, port, netdev=endpoint.port.netdev, driver=endpoint.port.driver)
+    rdma = endpoint.port
+    port = endpoint.session.info.port(rdma.device, rdma.port)
+    return PathEnd(endpoint.host, port, netdev=rdma.netdev, driver=rdma.driver)
 
 
 def _slow(path: DataPath, found: Passed) -> PathFault | None:
     line = path.line_rate_bps
-    if line == float("inf") or found.rc_bps >= MIN_SHARE * line:
+    if math.isinf(line) or found.rc_bps >= _MIN_SHARE * line:
         return None
-    receiver = path.endpoints[1].session.host.name
-    detail = f"the ports carry {format_rate(line)}"
-    return PathFault(
-        Layer.THROUGHPUT, receiver, detail, "here: collie hosts fingerprint --hosts FILE   # PCIe, flow control, CPU"
-    )
+    command = "here: collie hosts fingerprint --hosts FILE   # PCIe, flow control, CPU"
+    return PathFault(Layer.THROUGHPUT, path.endpoints[1].host.name, f"the ports carry {format_rate(line)}", command)

@@ -1,16 +1,14 @@
 """One run on two or more hosts: prepare, connect, start, watch, stop, destroy.
 
-Rules:
-
-1. The hosts' steps run in parallel where their order does not matter. A failed step still waits for the others.
-2. Queue pair data passes from agent to agent through the controller, unread.
-3. Every run ends with `destroy` on all hosts. An unreachable agent ends itself: its input closes, or its lease expires.
+1. Steps run in parallel where their order does not matter. A failed step waits for the others.
+2. The controller passes queue pair data from agent to agent unread.
+3. Every run ends with `destroy` on all hosts. An unreachable agent ends itself.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,10 +18,11 @@ from collie.agent.requests import MAX_ENDS
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement, Watch, cut_short
 from collie.errors import HostUnreachable, TestbedError
-from collie.hosts.facts import RdmaPort, numa_node
+from collie.hosts.host_info import HostInfo, RdmaPort, numa_node
 from collie.hosts.processes import processes
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.session import HostSession
+from collie.inventory.hosts import Host
 from collie.ports import Clock
 from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import may_settle
@@ -39,27 +38,40 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.02
-
-DRAIN_SECONDS = 0.1
-"""Work requests still outstanding then are flushed. They are outside the window."""
+_LOOK_SECONDS = 0.02
+_DRAIN_SECONDS = 0.1
+"""Work requests still outstanding then are flushed."""
 PREPARE_SECONDS = 15.0
-"""For few queue pairs."""
-DESTROY_SECONDS = 10.0
-"""For few queue pairs. A NIC's firmware destroys them one by one."""
-VERIFY_SECONDS = 60.0
+_DESTROY_SECONDS = 10.0
+"""A NIC's firmware destroys queue pairs one by one."""
+_VERIFY_SECONDS = 60.0
 """An emulated CPU compares some 50 MB/s."""
 _TOPOLOGY = ("requesters", "responders", "remote")
-"""Workload fields that agents do not get, as `flows` covers them."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One host in a run, or one of its several devices, with a role `a`, `b`, ..."""
+    """One host in a run, or one of its devices, with a role `a`, `b`, ..."""
 
     role: str
     session: HostSession
     port: RdmaPort
+
+    @property
+    def host(self) -> Host:
+        """The inventory entry."""
+        return self.session.host
+
+    @property
+    def described(self) -> tuple[Host, HostInfo, RdmaPort]:
+        """Inventory entry, description by the agent, and port."""
+        return self.session.host, self.session.info, self.port
+
+
+def min_active_mtu(endpoints: Iterable[Endpoint], default: int) -> int:
+    """Return the smallest known active MTU, in bytes."""
+    ports = (endpoint.session.info.port(endpoint.port.device, endpoint.port.port) for endpoint in endpoints)
+    return min((port.active_mtu for port in ports if port and port.active_mtu), default=default)
 
 
 class MissingCapability(Exception):
@@ -67,16 +79,7 @@ class MissingCapability(Exception):
 
 
 class Run:
-    """One run of one workload.
-
-    Args:
-        endpoints: the hosts of the workload, with live agents.
-        workload: the workload.
-        executor: for steps in parallel.
-        clock: the controller's clock.
-        verify: compare received with sent payload.
-        victim: workload of a victim beside it.
-    """
+    """One run of one workload, between endpoints with live agents. `verify` compares received with sent payload."""
 
     def __init__(
         self,
@@ -94,19 +97,16 @@ class Run:
         self._workload = workload
         self._executor = executor
         self._clock = clock
-        self._machines = {endpoint.role: endpoint.session.host.machine for endpoint in endpoints}
+        self._machines = {endpoint.role: endpoint.host.machine for endpoint in endpoints}
         self._flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
-        reported = (workload, victim) if victim else (workload,)
-        self._uses_receives = any(opcode.consumes_receive for one in reported for opcode in one.opcodes)
-        self._processes = processes(
-            workload, [(endpoint.session.host, endpoint.session.facts, endpoint.port) for endpoint in endpoints]
-        )
+        self._uses_receives = any(opcode.consumes_receive for flow in self._flows for opcode in flow.opcodes)
+        self._processes = processes(workload, [endpoint.described for endpoint in endpoints])
 
     def measure(self, catalog: Catalog, policy: WindowPolicy, watch: Watch | None = None) -> Measurement:
         """Perform the run.
 
         Raises:
-            MissingCapability: a host cannot do this.
+            MissingCapability: a host cannot run this workload.
             StepFailed: a step failed.
             TestbedError: a host or an agent is gone.
         """
@@ -124,7 +124,7 @@ class Run:
         return measured
 
     def _set_up(self, requests: Mapping[str, dict[str, Any]]) -> None:
-        # Building work requests dominates: 30 us each on an emulated CPU, at most 65536 of them.
+        # Work requests take longest: 30 us each on an emulated CPU, at most 65536 of them.
         seconds = PREPARE_SECONDS + self._object_seconds
         prepared = self._all(lambda endpoint: endpoint.session.request("prepare", seconds, **requests[endpoint.role]))
         endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
@@ -136,7 +136,6 @@ class Run:
 
     @property
     def _object_seconds(self) -> float:
-        """Extra time of a step that makes or destroys queue pairs and memory regions."""
         qps = self._workload.qps
         return 0.02 * qps * len(self._flows) + 0.001 * qps * self._workload.mrs_per_qp
 
@@ -156,7 +155,7 @@ class Run:
         return self._clock.monotonic()
 
     def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, monitor: SampleMonitor) -> Measurement:
-        """Wait until the window is full and, within the policy's patience, stable, or the monitor orders a stop."""
+        """Wait until the window is full and stable, the policy's patience ends, or the run must stop."""
         victim = self._victim is not None
         wanted = policy.warm_up_seconds + policy.window_seconds
         patient = wanted + policy.patience_seconds
@@ -180,34 +179,28 @@ class Run:
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
     def _record(self, began: float, wanted: float, monitor: SampleMonitor) -> Recording:
-        """Return the samples once every host has reached a moment of the run, or is too late."""
+        """Return the samples once every host has reached a moment of the run, or is late."""
         late = began + wanted + max(endpoint.session.timing.late_seconds for endpoint in self._endpoints.values())
         while True:
             samples = {role: self._samples(endpoint) for role, endpoint in self._endpoints.items()}
             recording = Recording(samples, began, self._machines)
-            if monitor.show(recording):
+            if monitor.show(recording) or recording.end >= wanted or self._clock.monotonic() > late:
                 return recording
-            if recording.end >= wanted or self._clock.monotonic() > late:
-                return recording
-            self._clock.sleep(LOOK_SECONDS)
+            self._clock.sleep(_LOOK_SECONDS)
 
     def _samples(self, endpoint: Endpoint) -> tuple[AgentSample, ...]:
         client = endpoint.session.client_under_way()
         if client.engine_death is not None:
             error = {"kind": "died", "step": "run", "message": client.engine_death}
-            raise StepFailed(endpoint.session.host.name, error, "run")
+            raise StepFailed(endpoint.host.name, error, "run")
         return client.take_samples()
 
     def _stop(self) -> dict[str, int]:
-        """End posting. The window is complete, so a failure to stop leaves it valid.
-
-        Returns:
-            By responder's end, the minimum of messages completed by its requester's queue pairs.
-        """
+        """End posting. Return the fewest messages of a queue pair of each flow, by its end at the responder."""
 
         def stop(endpoint: Endpoint) -> Mapping[str, Any]:
             try:
-                totals = endpoint.session.request("stop", drain_seconds=DRAIN_SECONDS)["totals"]
+                totals = endpoint.session.request("stop", drain_seconds=_DRAIN_SECONDS)["totals"]
             except TestbedError as error:
                 logger.warning("%s", error)
                 return {}
@@ -221,15 +214,13 @@ class Run:
         }
 
     def _compared(self, measured: Measurement, completed: Mapping[str, int]) -> Measurement:
-
-        def compare(endpoint: Endpoint) -> Mapping[str, Any]:
-            return dict(endpoint.session.request("verify", VERIFY_SECONDS, completed=dict(completed))["flows"])
-
         try:
-            found = self._all(compare)
+            answers = self._all(
+                lambda endpoint: endpoint.session.request("verify", _VERIFY_SECONDS, completed=completed)
+            )
         except TestbedError as error:
             return replace(measured, notes=(*measured.notes, f"payload was not compared: {error}"))
-        ends = [(role, key, end) for role, flows in found.items() for key, end in flows.items() if end is not None]
+        ends = [(role, key, end) for role, answer in answers.items() for key, end in answer["flows"].items() if end]
         own = [end for _, key, end in ends if key != RESPONDER]
         if not own:
             reason = "payload was not compared: atomics change what it would be compared with"
@@ -241,39 +232,37 @@ class Run:
     def _destroy(self) -> None:
         def destroy(endpoint: Endpoint) -> None:
             try:
-                left = endpoint.session.request("destroy", DESTROY_SECONDS + self._object_seconds).get("qps_left")
+                left = endpoint.session.request("destroy", _DESTROY_SECONDS + self._object_seconds).get("qps_left")
             except TestbedError as error:
                 logger.warning("%s; its agent ends and takes the queue pairs with it", error)
                 endpoint.session.abandon()
                 return
             if left:
-                logger.warning("host %s: %d of our queue pairs are left after a run", endpoint.session.host.name, left)
+                logger.warning("host %s: %d of our queue pairs are left after a run", endpoint.host.name, left)
                 endpoint.session.abandon()
 
         self._all(destroy)
 
     def _ends(self, role: str) -> list[tuple[str, str, str]]:
-        """Return (flow, this end, other end) for each end on a host."""
+        """Return (flow, this end, other end) per end."""
         ends = [(flow.name, "requester", "responder") for flow in self._flows if flow.requester == role]
         return ends + [(flow.name, "responder", "requester") for flow in self._flows if flow.responder == role]
 
     def _prepare_request(self, endpoint: Endpoint) -> dict[str, Any]:
         ends = self._ends(endpoint.role)
         if len(ends) > MAX_ENDS:
-            raise MissingCapability(f"host {endpoint.session.host.name} has no room for a victim beside so many flows")
-        forced = endpoint.session.host.data_path
+            raise MissingCapability(f"host {endpoint.host.name} has no room for a victim beside so many flows")
+        victim = {"workload": _for_agent(self._victim, endpoint)} if self._victim else {}
+        forced = endpoint.host.data_path
         return ({"data_path": forced} if forced else {}) | {
             "device": endpoint.port.device,
             "port": endpoint.port.port,
             "gid_index": endpoint.port.gid_index,
             "workload": _for_agent(self._workload, endpoint),
-            "flows": [{"flow": flow, "role": end, **self._own_workload(flow, endpoint)} for flow, end, _ in ends],
+            "flows": [{"flow": flow, "role": end} | (victim if flow == VICTIM else {}) for flow, end, _ in ends],
             "verify": self._verify,
             "processes": self._processes,
         }
-
-    def _own_workload(self, flow: str, endpoint: Endpoint) -> dict[str, Any]:
-        return {"workload": _for_agent(self._victim, endpoint)} if self._victim and flow == VICTIM else {}
 
     def _all(self, step: Callable[[Endpoint], T]) -> dict[str, T]:
         return self._each(self._endpoints, step)
@@ -282,22 +271,16 @@ class Run:
         return in_parallel(self._executor, {role: partial(step, self._endpoints[role]) for role in roles})
 
 
-def _for_agent(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
-    """Return a workload in the agent's terms: requester and responder instead of A and B.
-
-    Raises:
-        MissingCapability: the host lacks the NUMA node.
-    """
-    workload = render(asked)
-    for name in _TOPOLOGY:
-        del workload[name]
-    own = "peer_" if is_peer(asked, endpoint.role) else ""
+def _for_agent(workload: Workload, endpoint: Endpoint) -> dict[str, Any]:
+    """Return a workload in the agent's terms: requester and responder instead of A and B."""
+    fields = {name: value for name, value in render(workload).items() if name not in _TOPOLOGY}
+    own = "peer_" if is_peer(workload, endpoint.role) else ""
     try:
-        node = numa_node(endpoint.port, workload[f"{own}numa_node"])
+        node = numa_node(endpoint.port, fields[f"{own}numa_node"])
     except ValueError as error:
-        raise MissingCapability(f"host {endpoint.session.host.name}: {error}") from error
-    memory = workload[f"{own}memory"]  # on each host, both ends are on that host's memory
-    return workload | {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
+        raise MissingCapability(f"host {endpoint.host.name}: {error}") from error
+    memory = fields[f"{own}memory"]  # on each host, both ends are on that host's memory
+    return fields | {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
 
 
 def _wrong_place(role: str, key: str, first: Mapping[str, Any]) -> str:
@@ -308,11 +291,7 @@ def _wrong_place(role: str, key: str, first: Mapping[str, Any]) -> str:
 
 
 def in_parallel(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-    """Run steps of several hosts in parallel and wait for all.
-
-    Raises:
-        Exception: the gravest one: a lost host, then a lost agent, then a failed step.
-    """
+    """Run steps and wait for all. Raises the gravest error: a lost host, a lost agent, a failed step."""
     futures = {name: executor.submit(step) for name, step in steps.items()}
     failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
     if failures:
@@ -321,7 +300,6 @@ def in_parallel(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dic
 
 
 def _gravity(failure: BaseException) -> int:
-    kinds: tuple[type[BaseException] | tuple[type[BaseException], ...], ...] = (HostUnreachable, AgentGone, StepFailed)
     if not isinstance(failure, TestbedError):
         return 0  # a defect or an interrupt comes before its consequences
-    return next((rank for rank, kind in enumerate(kinds, 1) if isinstance(failure, kind)), len(kinds))
+    return 1 if isinstance(failure, HostUnreachable) else 2 if isinstance(failure, AgentGone) else 3

@@ -1,13 +1,9 @@
-"""The session with one host: its agent is shipped once per content, and started when needed.
+"""The session with one host, whose agent is shipped once per content and started when needed.
 
-Rules:
-
-1. A new agent starts only after the old conversation has failed and its channel is closed, so there is at most one.
-2. A start is retried a few times, with growing pauses, after transient errors: a silent host, an agent that ends. A
-   wrong host key, a missing interpreter or missing pyverbs are reported at once.
-3. Only the agent's archive, named after its content, is written to a host, and unpacked. Other users must not be able
-   to replace it (`collie/agent/loader.py`).
-4. Closing waits for no host: a start under way is cut off.
+1. A new agent starts after the channel of the old one is closed, so there is at most one.
+2. A start is retried after transient errors: a silent host, an agent that ends.
+3. Only the agent's archive is written to a host. Other users cannot replace it (`collie/agent/loader.py`).
+4. Closing waits for no host. It cuts off a start under way.
 """
 
 from __future__ import annotations
@@ -21,10 +17,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from collie.agent import loader
+from collie.agent import PROTOCOL, loader
 from collie.agent.build import build, digest
 from collie.errors import CommandFailed, CommandTimeout, HostUnreachable, TestbedError
-from collie.hosts.facts import HostFacts, parse_facts
+from collie.hosts.host_info import HostInfo, parse_host_info
 from collie.hosts.protocol import AgentClient, AgentGone
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host
@@ -35,34 +31,26 @@ from collie.untrusted import read_json, whole_number
 logger = logging.getLogger(__name__)
 
 HOSTS_AT_ONCE = 64
-"""Limit of parallel connections, which take file descriptors: a process often has 1024."""
+"""A process often has 1024 file descriptors."""
 
-PROTOCOL = 2
 LEASE_SECONDS = 6.0
-"""Dead man's switch: a host without its controller is silent within 10 s (docs/explanation/safety.md). The agent needs
-up to a second to destroy the queue pairs, and two more to kill its engine. Four pings fit into the lease.
+"""A host without its controller is silent within 10 s: the agent needs up to a second to destroy the queue pairs, and
+two more to kill its engine. Four pings fit into the lease.
 """
-HELLO_SECONDS = 40.0
-"""Importing pyverbs and opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
+_HELLO_SECONDS = 40.0
+"""Opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
 COMMAND_SECONDS = 20.0
-ANSWER_SECONDS = 5.0
-"""For a command that does nothing. With 10 s of silence and 10 s to open a channel, a lost host is known in 30 s."""
+_ANSWER_SECONDS = 5.0
+"""With 10 s of silence and 10 s to open a channel, a lost host is known in 30 s."""
+_CUT_OFF_SECONDS = 0.2
 
 ASK_VERSION = ("-c", "import sys; print(*sys.version_info[:2])")
-OLDEST_PYTHON = (3, 9)
-
-
-CUT_OFF_SECONDS = 0.2
-"""Between cuts: an agent's start has several steps, and the first cut may fall between two."""
+_MIN_PYTHON = (3, 9)
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The shipped program: a zip archive, or any Python program.
-
-    Attributes:
-        path: on the host, below the home directory. Names the content.
-    """
+    """The shipped program, a zip archive or any Python program, at a path below the home directory."""
 
     data: bytes
     path: str
@@ -98,41 +86,31 @@ class HostSession:
         self._closing = threading.Event()
         self._is_starting = False
         self._client: AgentClient | None = None
-        self._facts: HostFacts | None = None
+        self._info: HostInfo | None = None
         self._left: int | None = 0
         self._left_pids: set[int] = set()
 
     @property
-    def facts(self) -> HostFacts:
-        """The agent's facts of the host.
-
-        Raises:
-            TestbedError: no agent can be asked.
-        """
+    def info(self) -> HostInfo:
+        """The agent's description of the host."""
         self.client()
-        assert self._facts is not None, "a client has said hello"
-        return self._facts
+        assert self._info is not None, "every client has answered hello"
+        return self._info
 
-    def refreshed_facts(self) -> HostFacts:
-        """Read the facts again, as links, addresses and GIDs may change. No run may be under way.
+    def refreshed_info(self) -> HostInfo:
+        """Read the description again between runs, as links, addresses and GIDs may change."""
+        self._info = self._hello(self.client())
+        return self._info
 
-        Raises:
-            TestbedError: the agent cannot be asked.
-        """
-        client = self.client()
-        answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL)
+    def _hello(self, client: AgentClient, **fields: Any) -> HostInfo:
+        answer = client.request("hello", _HELLO_SECONDS, protocol=PROTOCOL, **fields)
         try:
-            self._facts = parse_facts(answer)
+            return parse_host_info(answer)
         except ValueError as error:
             raise AgentGone(self.host.name, f"its hello breaks the protocol: {error!s:.300}") from error
-        return self._facts
 
-    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
-        """Run a command on the host, beside its agent.
-
-        Raises:
-            TestbedError: the host is silent, or the command is late.
-        """
+    def run(self, argv: Sequence[str], timeout_seconds: float = COMMAND_SECONDS) -> Completed:
+        """Run a command on the host, beside its agent."""
         return self._remote.run(argv, timeout_seconds)
 
     def client(self) -> AgentClient:
@@ -140,7 +118,7 @@ class HostSession:
 
         Raises:
             HostUnreachable: the host is silent, after all attempts.
-            TestbedError: no agent can be started there, or the session is closed.
+            TestbedError: no agent can be started, or the session is closed.
         """
         with self._lock:
             if self._client is not None and self._client.failure is None:
@@ -174,16 +152,12 @@ class HostSession:
     def answers(self) -> bool:
         """Whether the host runs a command, with or without its agent."""
         try:
-            return self._remote.run(["true"], ANSWER_SECONDS).status == 0
+            return self.run(["true"], _ANSWER_SECONDS).status == 0
         except TestbedError:
             return False
 
     def client_under_way(self) -> AgentClient:
-        """Return the conversation of the present run. Never a new one, as a run ends with its agent.
-
-        Raises:
-            TestbedError: the conversation has ended.
-        """
+        """Return the conversation of the present run, never a later one."""
         client = self._client
         if client is None:
             raise AgentGone(self.host.name, "no agent is running")
@@ -192,12 +166,7 @@ class HostSession:
         return client
 
     def request(self, do: str, deadline_seconds: float = 10.0, **fields: Any) -> dict[str, Any]:
-        """Send a request to the agent of the present run.
-
-        Raises:
-            StepFailed: the agent reported a failure.
-            TestbedError: the conversation has ended.
-        """
+        """Send a request to the agent of the present run."""
         return self.client_under_way().request(do, deadline_seconds, **fields)
 
     def abandon(self) -> None:
@@ -212,13 +181,9 @@ class HostSession:
             self._remote.close()
 
     def close(self) -> int | None:
-        """End the agent and the connection for good. A start under way is cut off.
-
-        Returns:
-            Number of our queue pairs that the kernel still lists. None when unknown.
-        """
+        """End the agent and the connection for good. Return the queue pairs left, None when unknown."""
         self._closing.set()
-        while not self._lock.acquire(timeout=CUT_OFF_SECONDS if self._is_starting else -1):
+        while not self._lock.acquire(timeout=_CUT_OFF_SECONDS if self._is_starting else -1):
             self._remote.close()
         try:
             self._drop()
@@ -230,19 +195,15 @@ class HostSession:
             self._lock.release()
 
     def _await_release(self, left: int) -> int:
-        """Wait until the kernel has released the agents' queue pairs. Return the number still listed.
-
-        A queue pair and its killed process remain while its packets wait in a transmit queue. Without the kernel's
-        list, `left` is returned.
-        """
+        """Wait until the kernel has released our queue pairs. Return the number left."""
         late = self._clock.monotonic() + self.timing.release_seconds
         while True:
             try:
-                said = self._remote.run(["rdma", "-j", "resource", "show", "qp"], COMMAND_SECONDS)
-                pairs = typed(Sequence[Mapping[str, Any]], read_json(said.stdout)) if said.status == 0 else None
+                listed = self.run(["rdma", "-j", "resource", "show", "qp"])
+                if listed.status != 0:
+                    return left
+                pairs = typed(Sequence[Mapping[str, Any]], read_json(listed.stdout))
             except (TestbedError, ValueError):
-                pairs = None
-            if pairs is None:
                 return left
             left = sum(pair.get("pid") in self._left_pids for pair in pairs)
             if not left or self._clock.monotonic() > late:
@@ -280,15 +241,11 @@ class HostSession:
         channel = self._running()
         client = AgentClient(self.host.name, channel, self._clock.monotonic, grace_seconds=self.timing.grace_seconds)
         try:
-            answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL, lease_seconds=LEASE_SECONDS)
-            self._facts = parse_facts(answer)
+            self._info = self._hello(client, lease_seconds=LEASE_SECONDS)
         except AgentGone as error:
             client.close()
             self._explain_interpreter(error)
             raise
-        except ValueError as error:
-            client.close()
-            raise AgentGone(self.host.name, f"its hello breaks the protocol: {error!s:.300}") from error
         except BaseException:
             client.close()
             raise
@@ -307,53 +264,55 @@ class HostSession:
         raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
 
     def _loaded(self) -> tuple[Channel, str]:
-        """Start the host's copy of the program. Return the channel, closed unless `RUNNING`, and the loader's answer.
-
-        Raises:
-            AgentGone: the loader gave no valid answer.
-        """
+        """Start the program. Return the channel, closed unless `RUNNING`, and the loader's answer."""
         argv = [self.host.python, "-c", loader.BOOT, self._archive.path, self._archive.sha256]
         channel = self._remote.open(argv)
         answer: str | None = None
         try:
             channel.send_line(_loader_source())
-            answer = channel.read_line(HELLO_SECONDS)
+            answer = channel.read_line(_HELLO_SECONDS)
         finally:
             if answer != loader.RUNNING:
                 channel.close()
         if answer in (loader.RUNNING, loader.ABSENT) or (answer or "").startswith(loader.REFUSED):
             return channel, answer or ""
-        words = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a message'}"
+        message = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a message'}"
         if answer is not None:  # usually a start-up file of the shell prints something
-            words = f"the shell before the agent printed `{answer[:80]}`; it must print nothing"
-        gone = AgentGone(self.host.name, words)
+            message = f"the shell before the agent printed `{answer[:80]}`; it must print nothing"
+        gone = AgentGone(self.host.name, message)
         self._explain_interpreter(gone)
         raise gone
 
     def _explain_interpreter(self, error: AgentGone) -> None:
-        """Replace "the agent ended" by the interpreter's fault, if it has one."""
+        """Replace the error by the interpreter's fault, if it has one."""
         argv = [self.host.python, *ASK_VERSION]
-        answer = self._remote.run(argv, COMMAND_SECONDS)
+        answer = self.run(argv)
         version = python_version(answer.stdout)
         if answer.status != 0 or version is None:
             message = answer.stderr or "it is no Python interpreter; change `python` in the hosts file"
             raise CommandFailed(self.host.name, argv, answer.status, message) from error
-        if version < OLDEST_PYTHON:
-            said = f"{self.host.python} is Python {'.'.join(map(str, version))}; the agent needs 3.9 or newer"
-            raise TestbedError(f"host {self.host.name}: {said}; change `python` in the hosts file") from error
+        if problem := python_problem(self.host.python, version):
+            raise TestbedError(f"host {self.host.name}: {problem}; change `python` in the hosts file") from error
 
 
 def last_line(output: str) -> str:
-    """Return the last line of a command's output. A shell's start-up files may have printed others."""
+    """Return the last line of an output. A shell's start-up files may print others."""
     return "".join(output.splitlines()[-1:])
 
 
 def python_version(output: str) -> tuple[int, int] | None:
-    """Return the version in the answer to `ASK_VERSION`. None where it is no Python interpreter."""
+    """Return the version in the answer to `ASK_VERSION`. None for another program."""
     match [whole_number(word) for word in last_line(output).split()]:
         case [int(major), int(minor)]:
             return major, minor
     return None
+
+
+def python_problem(interpreter: str, version: tuple[int, int]) -> str | None:
+    """Describe an interpreter that is too old for the agent."""
+    if version >= _MIN_PYTHON:
+        return None
+    return f"{interpreter} is Python {version[0]}.{version[1]}; the agent needs 3.9 or newer"
 
 
 @cache

@@ -18,12 +18,12 @@ from collie.detect.measurement import Measurement, Watch
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.capabilities import capabilities
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
-from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.fingerprint import fingerprint
+from collie.hosts.host_info import RdmaPort, line_rate, rdma_port
 from collie.hosts.idle import foreign_uses
 from collie.hosts.outage import Outages, may_be_outage
 from collie.hosts.protocol import AgentGone, StepFailed
-from collie.hosts.run import Endpoint, MissingCapability, Run, in_parallel
+from collie.hosts.run import Endpoint, MissingCapability, Run, in_parallel, min_active_mtu
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint
@@ -50,31 +50,20 @@ logger = logging.getLogger(__name__)
 
 AGENT_ATTEMPTS = 2
 STALE_FAILURES = 4
-"""Consecutive failed set-ups before agents are restarted: their facts, such as the index of an address, may be
-outdated.
-"""
-ACROSS_PORTS = "loopback across ports"
-"""`path` of a link between ports of one host."""
+"""Consecutive failed set-ups before agents restart, as the index of an address may have changed."""
+_ACROSS_PORTS = "loopback across ports"
+"""Marks a fingerprint of loopback, not of traffic between hosts."""
 
 
 class HostsTestbed:
     """`Testbed` over hosts of an inventory. Contacts them when first used.
 
-    An agent that ends during a run is restarted and the run repeated, once. All agents are restarted after several
-    failed set-ups (`STALE_FAILURES`). A lost host is an error after a few attempts. A host too busy to answer in
-    time only fails the set-up of that run. A run that a dead data path may have spoilt is doubted (`outage.py`). With a
-    `reviver`, hosts that run no command are revived, and the run ends as `HostLost`.
+    An agent that ends during a run is restarted and the run repeated, once. All agents are restarted after
+    `STALE_FAILURES` failed set-ups. A host too busy to answer in time fails the set-up of that run. A `reviver`
+    restarts hosts that run no command, and the run ends as `HostLost`.
 
-    Args:
-        pair: hosts A and B, and C, D, ... if any. Devices of one host have an agent each.
-        connect: makes the remote of a host.
-        catalog_for: maps a driver, such as `rxe` or `mlx5_core`, to its catalog.
-        policy: warm-up, window and stability. The window grows with slow counters.
-        archive: the agent program. Collie's by default.
-        reviver: revives silent hosts.
-        discover: makes a catalog from a device's counters, where there is no other.
-        verify: compare received with sent payload, after each run.
-        victim: run a plain flow beside every workload (`collie/readings/victim.py`).
+    Devices of one host have an agent each. `discover` makes the catalog of a driver without one. `verify` compares
+    received with sent payload. With `victim` a plain flow runs beside every workload.
     """
 
     def __init__(
@@ -93,7 +82,7 @@ class HostsTestbed:
         timing: HostTiming = DEFAULT_TIMING,
     ) -> None:
         self._verify = verify
-        self._asks_victim = victim
+        self._with_victim = victim
         self._alone_bps: dict[Workload, float] = {}
         self._pair = pair
         self._catalog_for = catalog_for
@@ -117,70 +106,50 @@ class HostsTestbed:
 
     @property
     def info(self) -> TestbedInfo:
-        """Description of this testbed.
-
-        Raises:
-            TestbedError: a host cannot be asked.
-        """
+        """The identity of this testbed, from its agents."""
         if self._info is None:
             endpoints = self._ready(self._sessions)
-            described = {endpoint.session.host.name: dict(endpoint.session.facts.description) for endpoint in endpoints}
-            fingerprints = in_parallel(
-                self._executor,
-                {endpoint.session.host.name: partial(fingerprint, endpoint.session) for endpoint in endpoints},
-            )
+            described = {endpoint.host.name: dict(endpoint.session.info.description) for endpoint in endpoints}
+            steps = {endpoint.host.name: partial(fingerprint, endpoint.session) for endpoint in endpoints}
+            fingerprints = in_parallel(self._executor, steps)
             description: dict[str, Any] = {"hosts": described}
             if shared := self._pair.shared_hosts:
                 description["loopback_across_ports"] = {host: list(endpoints) for host, endpoints in shared.items()}
                 across = {endpoint for endpoints in shared.values() for endpoint in endpoints}
                 fingerprints |= {name: _across_ports(fingerprints[name]) for name in sorted(across)}
-            self._info = TestbedInfo(
-                "hosts", self._pair.name, self._catalog_of(endpoints), description, fingerprints=fingerprints
-            )
+            catalog = self._catalog_of(endpoints)
+            self._info = TestbedInfo("hosts", self._pair.name, catalog, description, fingerprints=fingerprints)
         return self._info
 
     def specification(self, workload: Workload) -> Bound:
-        """Return the slowest port's bound, infinite on a software device.
-
-        Raises:
-            TestbedError: a host cannot be asked.
-        """
+        """Return the slowest port's bound, infinite on a software device."""
         if not self._ports:
             self._ports = tuple(endpoint.port for endpoint in self._ready(self._sessions))
         return line_rate(self._ports, workload)
 
     @property
     def capabilities(self) -> Capabilities:
-        """The hosts' capabilities, as reported by their agents.
-
-        Raises:
-            TestbedError: a host cannot be asked.
-        """
-        endpoints = self._ready(self._sessions)
-        return capabilities([(endpoint.session.host, endpoint.session.facts, endpoint.port) for endpoint in endpoints])
+        """The common capabilities of the hosts, from their agents."""
+        return capabilities([endpoint.described for endpoint in self._ready(self._sessions)])
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
-        """Set up fresh queue pairs, run one workload, and tear everything down."""
+        """Run one workload with fresh queue pairs."""
         started = self._clock.monotonic()
         roles = hosts(workload)
         if missing := set(roles) - set(self._sessions):
             reason = f"the workload needs {len(roles)} hosts; {self._pair.name} lacks {len(missing)}"
             return Unsupported(reason, self._clock.monotonic() - started)
         if self._failures >= STALE_FAILURES:
-            if why_not := self._begun_anew():
-                return SetupFailed("port", why_not, self._clock.monotonic() - started)
+            if problem := self._restart_agents():
+                return SetupFailed("port", problem, self._clock.monotonic() - started)
             self._failures = 0
         result = self._with_agents(roles, workload, run, started, watch)
         if not isinstance(result, Unsupported):  # often known before any set-up
             self._failures = self._failures + 1 if isinstance(result, SetupFailed) else 0
         return result
 
-    def _begun_anew(self) -> str | None:
-        """Restart all agents. Return why a port is unusable now, if one is.
-
-        Raises:
-            TestbedError: the testbed is closed.
-        """
+    def _restart_agents(self) -> str | None:
+        """Return why a port is unusable now, if one is."""
         for session in self._sessions.values():
             session.abandon()
         try:
@@ -244,25 +213,25 @@ class HostsTestbed:
                 self._executor.shutdown(wait=False, cancel_futures=True)
         return self._left
 
-    def _lost(self, roles: Iterable[str], seen: str, started: float) -> HostLost | None:
-        """Revive the hosts that run no command. None when all do, or where that is impossible."""
+    def _lost(self, roles: Iterable[str], symptom: str, started: float) -> HostLost | None:
+        """Revive the hosts that run no command, if possible."""
         suspects = {role: self._sessions[role] for role in roles if not self._sessions[role].is_live}
         if self._reviver is None or self._left is not None or not suspects:
             return None  # a closed testbed asks for no host
         answers = in_parallel(self._executor, {role: session.answers for role, session in suspects.items()})
-        gone = [session for role, session in suspects.items() if not answers[role]]
-        if not gone:
+        silent = [session.host for role, session in suspects.items() if not answers[role]]
+        if not silent:
             return None
-        lost = {session.host.machine: session.host for session in gone}  # one entry for several devices
+        lost = {host.machine: host for host in silent}  # one entry for several devices
         names = ", ".join(lost)
         noticed = self._clock.monotonic() - started
-        logger.warning("host %s does not answer (%s); restarting it", names, seen)
+        logger.warning("host %s does not answer (%s); restarting it", names, symptom)
         for session in self._sessions.values():
             if session.host.machine in lost:
                 session.disconnect()
         for host in lost.values():
             self._reviver.revive(host)
-        detail = f"host {names} does not answer, noticed {noticed:.0f} s after the run began: {seen}"
+        detail = f"host {names} does not answer, noticed {noticed:.0f} s after the run began: {symptom}"
         return HostLost(next(iter(lost)), detail, self._clock.monotonic() - started)
 
     def _measure(
@@ -271,7 +240,7 @@ class HostsTestbed:
         result, in_doubt = self._run_once(endpoints, workload, started, watch)
         if not in_doubt or not workload.remote:
             return result
-        return self._outages.settled(result, endpoints, self._catalog_of(endpoints), watch, started)
+        return self._outages.resolve(result, endpoints, self._catalog_of(endpoints), watch, started)
 
     def _run_once(
         self, endpoints: Sequence[Endpoint], workload: Workload, started: float, watch: Watch | None
@@ -290,33 +259,25 @@ class HostsTestbed:
         return result, may_be_outage(workload, result)
 
     def _run(self, endpoints: Sequence[Endpoint], workload: Workload, watch: Watch | None) -> Measurement:
-        why_not = why_none(workload) if self._asks_victim else ""
-        beside = self._victim(endpoints, workload) if self._asks_victim and not why_not else None
-        alone_bps = self._alone(endpoints, beside, watch) if beside else None
+        no_victim = why_none(workload) if self._with_victim else ""
+        beside = alone_bps = None
+        if self._with_victim and not no_victim:
+            beside = victim(min_active_mtu(endpoints[:2], MIN_MTU), remote=workload.remote)  # at A, and B if remote
+            alone_bps = self._alone_bps_of(beside, endpoints, watch)
         catalog = self._catalog_of(endpoints)
         one = Run(endpoints, workload, self._executor, self._clock, verify=self._verify, victim=beside)
         measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
-        if why_not:
-            return replace(measured, notes=(*measured.notes, why_not))
+        if no_victim:
+            return replace(measured, notes=(*measured.notes, no_victim))
         return replace(measured, victim=measured.victim and replace(measured.victim, alone_bps=alone_bps))
 
-    def _victim(self, endpoints: Sequence[Endpoint], workload: Workload) -> Workload:
-        known = (
-            endpoint.session.facts.active_mtu(endpoint.port) for endpoint in endpoints[:2]
-        )  # its ends: A, and B if remote
-        return victim(min((mtu for mtu in known if mtu), default=MIN_MTU), remote=workload.remote)
-
-    def _alone(self, endpoints: Sequence[Endpoint], beside: Workload, watch: Watch | None) -> float | None:
-        """Return a victim's throughput alone, measured before its first use. None when no run showed it.
-
-        Raises:
-            TestbedError: the safety limits stop even the victim.
-        """
+    def _alone_bps_of(self, beside: Workload, endpoints: Sequence[Endpoint], watch: Watch | None) -> float | None:
+        """Return a victim's throughput alone, measured before its first use, if known."""
         if beside in self._alone_bps:
             return self._alone_bps[beside]
         roles, (sink,) = hosts(beside), sinks(beside)
         own = [endpoint for endpoint in endpoints if endpoint.role in roles]
-        catalog, read = self._catalog_of(endpoints), []
+        catalog, rates = self._catalog_of(endpoints), []
         for _ in range(ALONE_RUNS):
             one = Run(own, beside, self._executor, self._clock)
             measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
@@ -324,21 +285,21 @@ class HostsTestbed:
                 raise TestbedError(f"the victim alone was stopped ({measured.stopped}); measure without --victim")
             delivered = measured.host(sink).delivered_bps
             if delivered is not None and not measured.problems:
-                read.append(delivered)
-        if not read:
+                rates.append(delivered)
+        if not rates:
             return None
-        self._alone_bps[beside] = median(read)
-        logger.info("the victim alone delivers %.3g bit/s, the median of %d runs", self._alone_bps[beside], len(read))
+        self._alone_bps[beside] = median(rates)
+        logger.info("the victim alone delivers %.3g bit/s, the median of %d runs", self._alone_bps[beside], len(rates))
         return self._alone_bps[beside]
 
     def _ready(self, roles: Iterable[str]) -> tuple[Endpoint, ...]:
         if self._left is not None:
             raise TestbedError(f"the testbed of {self._pair.name} is closed")
-        return tuple(in_parallel(self._executor, {role: partial(self._party, role) for role in roles}).values())
+        return tuple(in_parallel(self._executor, {role: partial(self._endpoint, role) for role in roles}).values())
 
-    def _party(self, role: str) -> Endpoint:
+    def _endpoint(self, role: str) -> Endpoint:
         session = self._sessions[role]
-        port = rdma_port(session.host, session.facts)
+        port = rdma_port(session.host, session.info)
         if port.explanation not in self._explained:
             self._explained.add(port.explanation)
             logger.info(port.explanation)
@@ -352,5 +313,4 @@ class HostsTestbed:
 
 
 def _across_ports(taken: Fingerprint) -> Fingerprint:
-    """Mark a fingerprint, so that its results are not taken for traffic between hosts."""
-    return Fingerprint({**taken.values, "link": {**taken.values.get("link", {}), "path": ACROSS_PORTS}})
+    return Fingerprint({**taken.values, "link": {**taken.values.get("link", {}), "path": _ACROSS_PORTS}})

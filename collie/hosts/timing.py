@@ -16,18 +16,13 @@ class HostTiming:
     """Pauses and deadlines towards hosts.
 
     Attributes:
-        start_pauses_seconds: between attempts to start an agent. A host whose one CPU still cleans up may be silent for
-            half a minute. A lost host refuses at once, and is given up after these 8.5 s.
-        grace_seconds: for an answer from a host so busy that it misses its own deadline.
+        start_pauses_seconds: between attempts to start an agent. A host that still cleans up may be silent for half a
+            minute. An unreachable one is given up after these 8.5 s.
+        grace_seconds: for an answer beyond the agent's deadline.
         late_seconds: for overdue samples of a run.
         release_seconds: for the kernel to release queue pairs of a killed process.
-        release_period_seconds: between two looks at these.
-        recovery_seconds: for a dead data path. With the spanning tree protocol a switch port needs 30 s to forward
-            again.
-        idle_seconds: watch of a port for foreign use.
-        clock_seconds: check of a host's clock.
-        small_messages, full_packets: runs that test a data path.
-        retry: second test, for hosts short of CPU.
+        recovery_seconds: for a dead data path. With the spanning tree protocol a switch port forwards after 30 s.
+        retry: second test of a data path, for hosts short of CPU.
     """
 
     start_pauses_seconds: tuple[float, ...] = (0.5, 2.0, 6.0)

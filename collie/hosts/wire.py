@@ -1,6 +1,6 @@
-"""What each end of a data path observes below RDMA, through a shell on its host.
+"""Observations of both ends of a data path below RDMA, through a shell on each host, which change nothing.
 
-A missing, forbidden or late tool leaves its part unknown (None). Nothing is changed, and only a few pings are sent.
+A missing, forbidden or late tool leaves its part unknown (None).
 """
 
 from __future__ import annotations
@@ -9,26 +9,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from collie.counters.catalog import SOFTWARE_DRIVERS
 from collie.errors import TestbedError
 from collie.hosts.drop_rules import DropRule, filters, iptables_rules, losses, nft_rules
-from collie.hosts.facts import Gid, PortFacts, matching_gid
+from collie.hosts.host_info import Gid, PortInfo, matching_gid
 from collie.hosts.run import in_parallel
 from collie.hosts.session import HostSession
 from collie.inventory.hosts import Host
 from collie.plain import typed
 from collie.untrusted import read_json, whole_number
 
-COMMAND_SECONDS = 10.0
+_COMMAND_SECONDS = 10.0
 _PINGS = ("-n", "-q", "-c", "3", "-i", "0.2", "-W", "1")
-ROCE_ABOVE_PING_BYTES = 32
-"""A RoCE packet has BTH 12, RETH 16 and ICRC 4 where a ping has payload. Both have 8 in front."""
-_NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,32}")
-"""Names allowed in commands that users are asked to run."""
+_ROCE_ABOVE_PING_BYTES = 32
+"""BTH 12, RETH 16 and ICRC 4, where a ping has payload."""
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,32}")
+"""Names of network devices allowed in repair commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The ARP or ND entry of the peer.
-
-    Attributes:
-        state: such as `REACHABLE`, `FAILED`. `NONE` without an entry.
-    """
+    """The ARP or ND entry of the peer. The state is `NONE` without an entry."""
 
     state: str
     mac: str | None = None
@@ -54,11 +51,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Result of pings.
-
-    Attributes:
-        limit: MTU in bytes that was reported to be too small. None without such a report.
-    """
+    """Result of pings. `limit` is an MTU reported as too small."""
 
     passed: bool
     limit: int | None = None
@@ -69,18 +62,15 @@ class PathEnd:
     """One end of a data path. None is unknown.
 
     Attributes:
-        gid: GID of a run. None where there is none.
-        netdev: network device of that GID, or of the port.
-        neighbour: ARP or ND entry of the peer.
+        netdev: network device of the GID, or of the port.
         routed: the kernel has a route to the peer through the network device.
-        ping, full_ping: to the peer. A full ping has the size of the largest RoCE packet, unfragmented.
-        arrived: packets received by the network device during the peer's pings.
-        hung_queues: how often the kernel found a transmit queue hung.
-        rules: rules that drop our packets. None without a tool.
+        full_ping: of the size of the largest RoCE packet, unfragmented.
+        arrived: packets received during the peer's pings.
+        hung_queues: transmit queues that the kernel found hung.
     """
 
     host: Host
-    port: PortFacts | None = None
+    port: PortInfo | None = None
     gid: Gid | None = None
     netdev: str | None = None
     link: Link | None = None
@@ -94,13 +84,33 @@ class PathEnd:
     driver: str | None = None
 
     @property
+    def name(self) -> str:
+        """The host's name."""
+        return self.host.name
+
+    @property
+    def address(self) -> str:
+        """The data address without a network device."""
+        return self.host.data_address.partition("%")[0]
+
+    @property
+    def active_mtu(self) -> int | None:
+        """Path MTU of the port."""
+        return self.port.active_mtu if self.port else None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing arrived while the peer sent pings or ARP requests."""
+        return self.arrived == 0
+
+    @property
     def is_software(self) -> bool:
-        """Whether RDMA packets pass the host's kernel with its queueing disciplines, filters and firewall."""
+        """Whether RDMA packets pass the kernel with its filters and firewall."""
         return self.driver in SOFTWARE_DRIVERS
 
     @property
     def is_infiniband(self) -> bool:
-        """Whether RDMA packets do not use IP, so that IPoIB shows nothing about them."""
+        """Whether RDMA packets bypass IP, so that pings prove nothing."""
         return self.port is not None and self.port.link_layer == "InfiniBand"
 
     @property
@@ -109,148 +119,137 @@ class PathEnd:
         return matching_gid(self.port, self.host.data_address) if self.port else None
 
 
-@dataclass
 class _EndProbe:
-    """Observation of one end."""
-
-    session: HostSession
-    port: PortFacts | None
-    gid: Gid | None
-    netdev: str | None
-    peer: str
-    driver: str | None = None
-
-    @classmethod
-    def of(cls, session: HostSession, peer: Host) -> _EndProbe:
-        host, port, driver = session.host, None, None
+    def __init__(self, session: HostSession, peer: Host) -> None:
+        self._session = session
+        self._peer = peer.data_address.partition("%")[0]
+        host, port, driver, gid = session.host, None, None, None
         with suppress(TestbedError):
-            device = session.refreshed_facts().device(host.device)
-            port, driver = (device.port(host.ib_port), device.driver) if device else (None, None)
-        gid = None
+            if device := session.refreshed_info().device(host.device):
+                port, driver = device.port(host.ib_port), device.driver
         if port is not None and host.gid_index is not None:
             gid = next((each for each in port.gids if each.index == host.gid_index), None)
         elif port is not None:
             gid = matching_gid(port, host.data_address)
         found = (gid and gid.netdev) or (port and port.netdev)
-        netdev = found if found and _NAME.fullmatch(found) else None
-        return cls(session, port, gid, netdev, peer.data_address.partition("%")[0], driver)
+        self._netdev = found if found and _SAFE_NAME.fullmatch(found) else None
+        self.end = PathEnd(host, port, gid, self._netdev, driver=driver)
 
-    def run(self, *argv: str) -> tuple[int, str] | None:
-        """Return status and output of a command. None where it did not run."""
-        with suppress(TestbedError):
-            # Users' PATH often lacks the directories of these tools.
-            script = 'PATH="$PATH:/usr/sbin:/sbin"; export PATH; LC_ALL=C exec "$@" 2>&1'
-            done = self.session.run(["sh", "-c", script, "sh", *argv], COMMAND_SECONDS)
-            if done.status not in (126, 127):
-                return done.status, done.stdout
-        return None
+    def observe(self, ping: Ping | None, full_ping: Ping | None, arrived: int | None) -> PathEnd:
+        return replace(
+            self.end,
+            link=self._link(),
+            neighbour=self._neighbour(),
+            routed=self._routed(),
+            ping=ping,
+            full_ping=full_ping,
+            arrived=arrived,
+            hung_queues=self._hung_queues(),
+            rules=self._rules(),
+        )
 
-    def text(self, *argv: str) -> str | None:
-        """Return the output of a command that succeeded."""
-        done = self.run(*argv)
-        return done[1] if done is not None and done[0] == 0 else None
+    def ping(self, *more: str) -> Ping | None:
+        status, output = self._run("ping", *_PINGS, *more, "-I", self._netdev, self._peer)
+        if status not in (0, 1):
+            return None
+        limit = re.search(r"mtu ?= ?(\d{2,6})", output)
+        return Ping(status == 0, int(limit[1]) if limit else None)
 
-    def rows(self, *argv: str) -> list[Mapping[str, Any]] | None:
-        """Return the objects in a command's JSON list."""
-        output = self.text(*argv)
+    def received_packets(self) -> int | None:
+        output = self._text("cat", self._netdev and f"/sys/class/net/{self._netdev}/statistics/rx_packets")
+        return whole_number(output.strip()) if output else None
+
+    def _run(self, *argv: str | None) -> tuple[int | None, str]:
+        """Return status and output of a command. The status is None where it did not run."""
+        known = [word for word in argv if word is not None]
+        if len(known) == len(argv):
+            with suppress(TestbedError):
+                # Users' PATH often lacks the directories of these tools.
+                script = 'PATH="$PATH:/usr/sbin:/sbin"; export PATH; LC_ALL=C exec "$@" 2>&1'
+                ended = self._session.run(["sh", "-c", script, "sh", *known], _COMMAND_SECONDS)
+                if ended.status not in (126, 127):
+                    return ended.status, ended.stdout
+        return None, ""
+
+    def _text(self, *argv: str | None) -> str | None:
+        status, output = self._run(*argv)
+        return output if status == 0 else None
+
+    def _rows(self, *argv: str | None) -> list[Mapping[str, Any]] | None:
+        output = self._text(*argv)
         with suppress(ValueError):
             return None if output is None else list(typed(Sequence[Mapping[str, Any]], read_json(output or "[]")))
         return None
 
-    def link(self) -> Link | None:
-        rows = self.rows("ip", "-j", "link", "show", "dev", self.netdev) if self.netdev else None
+    def _link(self) -> Link | None:
+        rows = self._rows("ip", "-j", "link", "show", "dev", self._netdev)
         if not rows:
             return None
-        mtu, mac = rows[0].get("mtu"), rows[0].get("address")
+        mtu = rows[0].get("mtu")
         flags = frozenset(flag for flag in rows[0].get("flags", ()) if isinstance(flag, str))
-        return Link(flags, mtu if type(mtu) is int else None, mac if isinstance(mac, str) and _is_mac(mac) else None)
+        return Link(flags, mtu if type(mtu) is int else None, _mac(rows[0].get("address")))
 
-    def neighbour(self) -> Neighbour | None:
-        rows = self.rows("ip", "-j", "neigh", "show", "to", self.peer, "dev", self.netdev) if self.netdev else None
+    def _neighbour(self) -> Neighbour | None:
+        rows = self._rows("ip", "-j", "neigh", "show", "to", self._peer, "dev", self._netdev)
         if rows is None:
             return None
         if not rows:
             return Neighbour("NONE")
-        states, mac = rows[0].get("state"), rows[0].get("lladdr")
-        state = next((each for each in states or () if isinstance(each, str)), "NONE")
-        return Neighbour(state, mac if isinstance(mac, str) and _is_mac(mac) else None)
+        state = next((each for each in rows[0].get("state") or () if isinstance(each, str)), "NONE")
+        return Neighbour(state, _mac(rows[0].get("lladdr")))
 
-    def routed(self) -> bool | None:
-        found = self.run("ip", "route", "get", self.peer, "oif", self.netdev) if self.netdev else None
-        return None if found is None else found[0] == 0
+    def _routed(self) -> bool | None:
+        status, _ = self._run("ip", "route", "get", self._peer, "oif", self._netdev)
+        return None if status is None else status == 0
 
-    def ping(self, *more: str) -> Ping | None:
-        done = self.run("ping", *_PINGS, *more, "-I", self.netdev, self.peer) if self.netdev else None
-        if done is None or done[0] not in (0, 1):
-            return None
-        limit = re.search(r"mtu ?= ?(\d{2,6})", done[1])
-        return Ping(done[0] == 0, int(limit[1]) if limit else None)
-
-    def received_packets(self) -> int | None:
-        output = self.text("cat", f"/sys/class/net/{self.netdev}/statistics/rx_packets") if self.netdev else None
-        return whole_number(output.strip()) if output else None
-
-    def hung_queues(self) -> int | None:
-        output = self.text("sh", "-c", 'cat "/sys/class/net/$1/queues/"tx-*/tx_timeout', "sh", self.netdev or "")
+    def _hung_queues(self) -> int | None:
+        output = self._text("sh", "-c", 'cat "/sys/class/net/$1/queues/"tx-*/tx_timeout', "sh", self._netdev)
         counts = [whole_number(word) for word in (output or "").split()]
         return sum(count or 0 for count in counts) if counts else None
 
-    def rules(self) -> tuple[DropRule, ...] | None:
-        netdev = self.netdev
+    def _rules(self) -> tuple[DropRule, ...] | None:
+        netdev = self._netdev
         if netdev is None:
             return None
         found: list[Iterator[DropRule]] = []
-        if (rows := self.rows("tc", "-j", "qdisc", "show", "dev", netdev)) is not None:
+        if (rows := self._rows("tc", "-j", "qdisc", "show", "dev", netdev)) is not None:
             found.append(losses(netdev, rows))
-        for way in ("ingress", "egress"):
-            if (rows := self.rows("tc", "-j", "filter", "show", "dev", netdev, way)) is not None:
-                found.append(filters(netdev, way, rows))
-        if (text := self.text("nft", "-a", "list", "ruleset")) is not None:
+        for direction in ("ingress", "egress"):
+            if (rows := self._rows("tc", "-j", "filter", "show", "dev", netdev, direction)) is not None:
+                found.append(filters(netdev, direction, rows))
+        if (text := self._text("nft", "-a", "list", "ruleset")) is not None:
             found.append(nft_rules(netdev, text))
-        if (text := self.text("iptables", "-S")) is not None:
+        if (text := self._text("iptables", "-S")) is not None:
             found.append(iptables_rules(netdev, text))
-        return tuple(rule for rules in found for rule in rules) if found else None
+        return tuple(chain.from_iterable(found)) if found else None
 
 
 def observe_ends(sender: HostSession, receiver: HostSession, executor: Executor) -> tuple[PathEnd, PathEnd]:
-    """Return both ends' observations. Pings run one after the other, the rest in parallel."""
-    sessions = {"sender": sender, "receiver": receiver}
-    peers = {"sender": receiver.host, "receiver": sender.host}
-    probes = in_parallel(executor, {end: partial(_EndProbe.of, sessions[end], peers[end]) for end in sessions})
+    """Return the observations of both ends. Pings run one after the other, the rest in parallel."""
+    pairs = {"sender": (sender, receiver.host), "receiver": (receiver, sender.host)}
+    probes = in_parallel(executor, {end: partial(_EndProbe, *pair) for end, pair in pairs.items()})
     a, b = probes["sender"], probes["receiver"]
-    pings = {"sender": _pinged(a, b), "receiver": _pinged(b, a)}
-    arrived = {"sender": pings["receiver"][2], "receiver": pings["sender"][2]}
-    ends = in_parallel(executor, {end: partial(_end, probes[end], pings[end][:2], arrived[end]) for end in sessions})
+    ping_a, full_ping_a, arrived_at_b = _pinged(a, b)
+    ping_b, full_ping_b, arrived_at_a = _pinged(b, a)
+    steps = {
+        "sender": partial(a.observe, ping_a, full_ping_a, arrived_at_a),
+        "receiver": partial(b.observe, ping_b, full_ping_b, arrived_at_b),
+    }
+    ends = in_parallel(executor, steps)
     return ends["sender"], ends["receiver"]
 
 
 def _pinged(one: _EndProbe, other: _EndProbe) -> tuple[Ping | None, Ping | None, int | None]:
-    """Return the results of small and of full pings, and the packets that arrived at the other end."""
+    """Return the results of small and full pings, and the packets that arrived at the other end."""
     before = other.received_packets()
     small = one.ping()
     after = other.received_packets()
-    mtu = one.port.active_mtu if one.port else None
-    size = str((mtu or 1024) + ROCE_ABOVE_PING_BYTES)
+    size = str((one.end.active_mtu or 1024) + _ROCE_ABOVE_PING_BYTES)
     full = one.ping("-M", "do", "-s", size) if small is not None and small.passed else None
     return small, full, None if before is None or after is None else after - before
 
 
-def _end(one: _EndProbe, pings: tuple[Ping | None, Ping | None], arrived: int | None) -> PathEnd:
-    return PathEnd(
-        one.session.host,
-        one.port,
-        one.gid,
-        one.netdev,
-        one.link(),
-        one.neighbour(),
-        one.routed(),
-        *pings,
-        arrived=arrived,
-        hung_queues=one.hung_queues(),
-        rules=one.rules(),
-        driver=one.driver,
-    )
-
-
-def _is_mac(text: str) -> bool:
-    return re.fullmatch(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5,19}", text) is not None
+def _mac(found: object) -> str | None:
+    if isinstance(found, str) and re.fullmatch(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5,19}", found):
+        return found
+    return None

@@ -1,12 +1,7 @@
 """From the samples of hosts to one measurement. Pure.
 
-Each period an agent sends a *sample*: delivered bytes per flow, counters, CPU time (`samples`).
-A *timeline* is one host's samples in seconds since traffic began, on the controller's clock (`recording`).
-A *curve* is the payload of a flow over time, linear between samples (`curve`, `delivery`).
-The *window* is the part of a run that rates are taken over (`policy`, `window`). It is *stable* when the rate of each
-sink varies by at most 15 % (`rate_stability`).
-Rates become *ratios* (`pause`, `ratios`). *Health* shows whether the generator limited the run (`health`, `fairness`).
-`counter_sanity` and `link` find what voids a run. `victim` measures a plain flow beside it.
+A *curve* is the payload of a flow over time, linear between samples. The *window* is the part of a run that rates are
+taken over. It is *stable* when the rate of each sink varies by at most 15 %.
 
 Example: period 0.25 s, warm-up 0.4 s, window 1.5 s. The run needs samples up to 1.9 s, so it ends with the one at
 2.0 s. The window begins at max(0.4, 2.0 - 1.5 - 0.125) = 0.4 s and holds the 7 samples from 0.5 s to 2.0 s. The sink's

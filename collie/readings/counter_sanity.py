@@ -1,4 +1,4 @@
-"""Whether counters can be trusted: against themselves, and against the traffic that ran. Pure."""
+"""Checks of counters against themselves and against the traffic that ran. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,12 @@ from collie.workloads.workload import Workload
 
 _RECEIVED = frozenset({"rx_bytes", "rx_packets"})
 _SENT = frozenset({"tx_bytes", "tx_packets"})
-_NAMED = 3
-"""Counters that a message names. A reset concerns hundreds."""
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class StalledCounter:
-    """A counter that stood still although traffic should have moved it.
-
-    Attributes:
-        counter: the counter.
-        text: the finding.
-        voids: it had counted before, so something happened to the device.
-    """
+    """A counter that stood still beside traffic. It `voids` the run if it had counted before."""
 
     counter: Counter
     text: str
@@ -42,10 +35,7 @@ def stalled_counters(
     samples: Sequence[AgentSample],
     machines: Mapping[str, str],
 ) -> tuple[StalledCounter, ...]:
-    """Return a host's RDMA counters that stood still while traffic ran. Their values are unknown, not zero.
-
-    `delivered` holds bits/s at each sink over the steps that all hosts' windows share.
-    """
+    """Return a host's RDMA counters that stood still beside traffic. `delivered` holds bits/s by sink."""
     moving = _moved_by_traffic(host.host, delivered, workload, machines)
     found = []
     for counter in catalog.counters:
@@ -61,10 +51,7 @@ def stalled_counters(
 def _moved_by_traffic(
     role: str, delivered: Mapping[str, float], workload: Workload, machines: Mapping[str, str]
 ) -> frozenset[str]:
-    """Return the canonical names of the counters that a host's traffic must have moved.
-
-    Loopback may bypass a counter, also across ports: two functions of one NIC may reach each other inside it.
-    """
+    """Return canonical names. Loopback may bypass counters, even across ports, inside one NIC."""
     moved: frozenset[str] = frozenset()
     for flow in flows(workload):
         on_one_host = flow.is_loopback or flow.is_across_ports(machines)
@@ -77,7 +64,7 @@ def _moved_by_traffic(
 
 
 def void_reasons(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
-    """Yield the reasons that void a host's samples: counters that were reset, appeared or disappeared."""
+    """Yield the counters that were reset, appeared or disappeared."""
     if names := resets(catalog, [snapshot(sample, catalog) for sample in samples]):
         yield f"{_listed(names)} went backwards: the device or its driver was reset"
     changed = {key for before, after in pairwise(samples) for key in _changed(before, after)}
@@ -96,5 +83,5 @@ def _changed(before: AgentSample, after: AgentSample) -> Iterator[tuple[str, str
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more

@@ -1,14 +1,37 @@
-"""Payload that sinks received, from the curves of their flows. Pure."""
+"""Payload received by sinks, from the curves of their flows. Pure."""
 
 from __future__ import annotations
 
-import itertools
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
-from collie.readings.curve import Curve
 from collie.readings.recording import Timeline
 from collie.workloads.plan import Stream, streams
 from collie.workloads.workload import QpType, Workload
+
+
+class Curve:
+    """Linear between its points (seconds, value), at least one, in order of time. Constant outside."""
+
+    def __init__(self, points: Sequence[tuple[float, float]]) -> None:
+        self._seconds = [seconds for seconds, _ in points]
+        self._values = [value for _, value in points]
+
+    def at(self, seconds: float) -> float:
+        """Return the value at a moment."""
+        after = bisect_right(self._seconds, seconds)
+        if after == 0:
+            return self._values[0]
+        if after == len(self._seconds):
+            return self._values[-1]
+        begin, end = self._seconds[after - 1], self._seconds[after]
+        low, high = self._values[after - 1], self._values[after]
+        return low + (high - low) * (seconds - begin) / (end - begin)
+
+    def advance(self, begin: float, end: float) -> float:
+        """Return the growth between two moments."""
+        return self.at(end) - self.at(begin)
 
 
 def curves_of(sink: str, timelines: Mapping[str, Timeline], workload: Workload) -> list[Curve | None]:
@@ -31,7 +54,7 @@ def _curve(stream: Stream, timelines: Mapping[str, Timeline]) -> Curve | None:
 
 
 def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> float | None:
-    """Return a sink's rate over all its curves, in bits/s. None where one is unknown."""
+    """Return the summed rate of curves, in bits/s. None where one is unknown."""
     advances = [curve.advance(begin, end) if curve else None for curve in curves]
     if end <= begin or not advances or None in advances:
         return None
@@ -41,10 +64,7 @@ def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> fl
 def received_inside(
     sink: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload
 ) -> float:
-    """Return a sink's rate without its first and last step, in bits/s. 0 where unknown.
-
-    Hosts are sampled at different moments: of traffic that ends with the first step, another host may lack two samples.
-    """
+    """Return a sink's rate without its first and last step, which other windows may lack. 0 where unknown."""
     inner = window[sink][1:-1]
     if len(inner) < 2:
         return 0.0
@@ -54,21 +74,18 @@ def received_inside(
 def step_rates(
     sink: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload
 ) -> list[float] | None:
-    """Return a sink's rates from sample to sample of a window, in bits/s. None where one is unknown."""
+    """Return a sink's rates from sample to sample, in bits/s. None where one is unknown."""
     curves = curves_of(sink, timelines, workload)
-    steps = itertools.pairwise(seconds for seconds, _ in window[sink])
+    steps = pairwise(seconds for seconds, _ in window[sink])
     received = [received_bps(curves, begin, end) for begin, end in steps]
     known = [value for value in received if value is not None]
     return known if known and len(known) == len(received) else None
 
 
 def accounting_step_bytes(workload: Workload, stream: Stream) -> float:
-    """Return the payload that one completion of a queue pair stands for, the smallest step of its accounting.
-
-    At the requester these are all work requests since the last completion, at the responder one message.
-    """
-    brought = [opcode for opcode in workload.opcodes if not opcode.fetches]
-    counted_at_responder = not stream.returned and brought and all(opcode.consumes_receive for opcode in brought)
+    """Return the payload per completion: a message at the responder, a chain of work requests at the requester."""
+    delivering = [opcode for opcode in workload.opcodes if not opcode.fetches]
+    counted_at_responder = not stream.returned and delivering and all(opcode.consumes_receive for opcode in delivering)
     if counted_at_responder or workload.qp_type is QpType.UC:
         return sum(stream.payloads) / len(stream.payloads)
     return stream.per_request * workload.messages_per_signal

@@ -1,16 +1,16 @@
-"""Whether the traffic generator, rather than the device, limited a run. Pure.
+"""The health of the traffic generator. Pure.
 
-Two observations show it:
+The generator, not the device, limited a run in two cases:
 
-1. Send queues ran empty while the generator was busy: it could post no faster.
-2. Other processes took the CPU that it needed. Beside a NIC it must also have waited for a CPU, and queues must have
-   run empty or the host must post receives. Waiting alone may come from the kernel's work on its traffic, and a NIC
-   with full queues has enough to do. A software device runs on the CPU itself: there it is enough that none was idle.
+1. Send queues ran empty while it was busy.
+2. Other processes took the CPU that it needed. With a NIC it must also have waited for a CPU, and queues must have run
+   empty or the host must post receives. With a software device it suffices that no CPU was idle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.detect.measurement import GeneratorHealth
@@ -20,35 +20,30 @@ from collie.readings.samples import AgentSample
 from collie.workloads.plan import Flow, flows
 from collie.workloads.workload import Workload
 
-BUSY_IDLE_RATIO = 0.1
-"""A generator with a smaller share of empty polls has no CPU time to spare."""
-OFTEN_EMPTY_RATIO = 0.1
-"""Share of posted rounds (`signal_every` chains) that found their send queue empty."""
-SHORT_QUEUE_ROUNDS = 4
-"""So short a queue is empty between any two completions, which proves nothing."""
+_BUSY_IDLE_RATIO = 0.1
+"""A busy generator has a smaller share of empty polls."""
+_OFTEN_EMPTY_RATIO = 0.1
+"""Share of posted rounds, which are `signal_every` chains."""
+_SHORT_QUEUE_ROUNDS = 4
+"""Shorter queues are empty between completions."""
 
-WAITING_RATIO = 0.2
-"""Share of the time that a generator may wait for a CPU. The scheduler delays it a little for every sample."""
-FOREIGN_CPUS = 0.2
-"""CPUs that other processes may take. On emulated machines: up to 0.1 with the agent and its SSH connection alone, 0.4
-to 0.5 with one busy loop beside the traffic, 0.6 to 0.7 with three.
+_WAITING_RATIO = 0.2
+"""The scheduler delays a generator for every sample."""
+_FOREIGN_CPUS = 0.2
+"""Emulated machines show 0.1 with the agent and its SSH connection, 0.4 to 0.5 with one busy loop beside the traffic,
+0.6 to 0.7 with three.
 """
-SPARE_CPUS = 0.1
-"""A host with fewer idle CPUs has none to spare."""
+_SPARE_CPUS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class _Activity:
     """Activity of one host's generator during the window. None is unknown.
 
     Attributes:
-        idle_poll_ratio: share of polls that found nothing.
         empty_queue_ratio: share of posted rounds that found the send queue empty.
         waiting_ratio: share of the time in which it was ready to run and had no CPU.
-        foreign_cpus: CPUs of other processes, a lower bound, as some kernel work counts as the generator's.
-        spare_cpus: idle CPUs.
-        queue_fill_ratio: fill of send queues when refilled, a victim's included.
-        posts_receives: messages consume receives that it posts.
+        foreign_cpus: lower bound, as some of the kernel's work counts as the generator's.
     """
 
     idle_poll_ratio: float | None = None
@@ -68,19 +63,13 @@ def generator_health(
     software: bool = False,
     machines: Mapping[str, str] | None = None,
 ) -> GeneratorHealth:
-    """Judge the generator on all hosts.
-
-    `software` marks a device that is the host's CPU. `machines` maps roles to hosts. Without it each role has its own.
-    """
+    """Judge the generator on all hosts. With `software` the device runs on the CPU."""
     plan = flows(workload)
     activities = {
-        role: _activity(role, samples, plan, workload, list(_beside(role, window, machines or {})))
+        role: _activity(role, samples, plan, workload, _beside(role, window, machines or {}))
         for role, samples in window.items()
     }
-    idle = [a.idle_poll_ratio for a in activities.values() if a.idle_poll_ratio is not None]
-    empty = [a.empty_queue_ratio for a in activities.values() if a.empty_queue_ratio is not None]
-    waiting = [a.waiting_ratio for a in activities.values() if a.waiting_ratio is not None]
-    fill = [a.queue_fill_ratio for a in activities.values() if a.queue_fill_ratio is not None]
+    all_hosts = activities.values()
     reasons = [
         f"host {role}: {reason}"
         for role, activity in activities.items()
@@ -89,24 +78,26 @@ def generator_health(
     return GeneratorHealth(
         driven=not reasons,
         reason="; ".join(reasons),
-        idle_poll_ratio=min(idle, default=None),
-        empty_queue_ratio=max(empty, default=None),
+        idle_poll_ratio=min(_known(a.idle_poll_ratio for a in all_hosts), default=None),
+        empty_queue_ratio=max(_known(a.empty_queue_ratio for a in all_hosts), default=None),
         completion_errors=_errors(window),
         qp_rate_ratio=_fairness(plan, window) if workload.qps > 1 else None,
         slowest_qp_share=slowest_qp_share(workload, plan, window),
-        cpu_wait_ratio=max(waiting, default=None),
-        data_path=", ".join(sorted({a.data_path for a in activities.values() if a.data_path})) or None,
-        queue_fill_ratio=min(fill, default=None),
+        cpu_wait_ratio=max(_known(a.waiting_ratio for a in all_hosts), default=None),
+        data_path=", ".join(sorted({a.data_path for a in all_hosts if a.data_path})) or None,
+        queue_fill_ratio=min(_known(a.queue_fill_ratio for a in all_hosts), default=None),
     )
+
+
+def _known(ratios: Iterable[float | None]) -> Iterator[float]:
+    return (ratio for ratio in ratios if ratio is not None)
 
 
 def _beside(
     role: str, window: Mapping[str, Sequence[AgentSample]], machines: Mapping[str, str]
-) -> Iterator[Sequence[AgentSample]]:
-    """Yield the samples of the run's other agents on the same host, whose processes are not foreign."""
-    for other, samples in window.items():
-        if other != role and role in machines and machines[role] == machines.get(other):
-            yield samples
+) -> list[Sequence[AgentSample]]:
+    on_same_host = {other for other in machines if machines[other] == machines.get(role)} - {role}
+    return [samples for other, samples in window.items() if other in on_same_host]
 
 
 def _activity(
@@ -115,9 +106,9 @@ def _activity(
     plan: Sequence[Flow],
     workload: Workload,
     beside: Sequence[Sequence[AgentSample]],
-) -> Activity:
+) -> _Activity:
     if len(samples) < 2 or (first := samples[0].engine) is None or (last := samples[-1].engine) is None:
-        return Activity()
+        return _Activity()
     iterations = last.iterations - first.iterations
     idle = (last.idle_polls - first.idle_polls) / iterations if iterations > 0 else None
     keys = [f"{flow.name}/requester" for flow in plan if flow.requester == role]
@@ -133,11 +124,11 @@ def _activity(
     foreign = None if busy is None or None in ours else max(0.0, busy - _miscounted(samples) - sum(filter(None, ours)))
     responds = any(flow.responder == role for flow in plan)
     receives = responds and any(opcode.consumes_receive for opcode in workload.opcodes)
-    return Activity(idle, empty, waiting, foreign, spare, fill, last.data_path, receives)
+    return _Activity(idle, empty, waiting, foreign, spare, fill, last.data_path, receives)
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
-    """Return how fast a quantity grew, at least 0: clocks of different resolution make small ones appear to shrink."""
+    """Return the growth rate of a quantity. Small ones may appear to shrink by the resolution of clocks."""
     if len(samples) < 2:
         return None
     begin, end = quantity(samples[0]), quantity(samples[-1])
@@ -150,32 +141,25 @@ def _waited(sample: AgentSample) -> float | None:
 
 
 def _busy(sample: AgentSample) -> float | None:
-    """Return the CPU seconds of all processes since boot. None when unknown.
-
-    Threads in which a software device may work are excluded: they serve every device of the host.
-    """
-    user, system = (sample.host_cpu_seconds.get(kind) for kind in ("user", "system"))
-    return None if user is None or system is None else user + system - sample.device_cpu_seconds
+    """Return the CPU seconds of all processes without the kernel threads of software devices."""
+    user, system = (sample.host.cpu_seconds.get(kind) for kind in ("user", "system"))
+    return None if user is None or system is None else user + system - sample.host.device_cpu_seconds
 
 
 def _miscounted(samples: Sequence[AgentSample]) -> float:
-    """Return the CPUs of soft interrupts that the host counts as time of processes.
-
-    A clock tick may find `ksoftirqd` outside a soft interrupt and count its time as `system`: the time of its threads
-    beyond that of soft interrupts.
-    """
-    threads = _per_second(lambda sample: sample.softirq_thread_cpu_seconds, samples) or 0.0
-    counted = _per_second(lambda sample: sample.host_cpu_seconds.get("softirq"), samples) or 0.0
+    """Return the CPUs of `ksoftirqd` that a clock tick outside a soft interrupt counts as `system`."""
+    threads = _per_second(lambda sample: sample.host.softirq_thread_cpu_seconds, samples) or 0.0
+    counted = _per_second(lambda sample: sample.host.cpu_seconds.get("softirq"), samples) or 0.0
     return max(0.0, threads - counted)
 
 
 def _ours(sample: AgentSample) -> float | None:
     generator = sample.engine.cpu_seconds if sample.engine else None
-    return None if generator is None else generator + sample.agent_cpu_seconds
+    return None if generator is None else generator + sample.host.agent_cpu_seconds
 
 
 def _spare(sample: AgentSample) -> float | None:
-    return sample.host_cpu_seconds.get("idle")
+    return sample.host.cpu_seconds.get("idle")
 
 
 def _posted(sample: AgentSample, key: str) -> int:
@@ -183,44 +167,43 @@ def _posted(sample: AgentSample, key: str) -> int:
     return flow.posted_messages or 0 if flow else 0
 
 
-def _why_slow(activity: Activity, workload: Workload) -> str:
+def _why_slow(activity: _Activity, workload: Workload) -> str:
     idle, empty = activity.idle_poll_ratio, activity.empty_queue_ratio
-    if idle is None or idle >= BUSY_IDLE_RATIO:
+    if idle is None or idle >= _BUSY_IDLE_RATIO:
         return ""
-    short = workload.send_wq_depth // (workload.wqe_batch * workload.signal_every) < SHORT_QUEUE_ROUNDS
-    if empty is not None and empty > OFTEN_EMPTY_RATIO and not short:
+    short = workload.send_wq_depth // (workload.wqe_batch * workload.signal_every) < _SHORT_QUEUE_ROUNDS
+    if empty is not None and empty > _OFTEN_EMPTY_RATIO and not short:
         return f"{empty:.0%} of the posts found the send queue empty while the CPU was busy ({idle:.0%} idle)"
     return ""
 
 
-def _why_starved(activity: Activity, *, software: bool) -> str:
+def _why_starved(activity: _Activity, *, software: bool) -> str:
     waiting, foreign, empty = activity.waiting_ratio, activity.foreign_cpus, activity.empty_queue_ratio
-    if foreign is None or foreign <= FOREIGN_CPUS:
+    if foreign is None or foreign <= _FOREIGN_CPUS:
         return ""
     took = f"other processes took {foreign:.0%} of a CPU"
-    if software and activity.spare_cpus is not None and activity.spare_cpus < SPARE_CPUS:
+    if software and activity.spare_cpus is not None and activity.spare_cpus < _SPARE_CPUS:
         return f"{took} and left none to spare for the software device"
-    ran_empty = empty is not None and empty > OFTEN_EMPTY_RATIO
-    if waiting is not None and waiting > WAITING_RATIO and (ran_empty or activity.posts_receives):
+    ran_empty = empty is not None and empty > _OFTEN_EMPTY_RATIO
+    if waiting is not None and waiting > _WAITING_RATIO and (ran_empty or activity.posts_receives):
         return f"{took} while the generator waited for one for {waiting:.0%} of the time"
     return ""
 
 
 def has_errors(sample: AgentSample) -> bool:
-    """Whether a completion came with an error so far, or the device refused a post, a victim's included."""
+    """Whether a completion or a post has failed so far, a victim's included."""
     return sample.engine is not None and (bool(sample.engine.errors) or sample.engine.post_errors > 0)
 
 
 def _errors(window: Mapping[str, Sequence[AgentSample]]) -> dict[str, int]:
-    """Return the workload's errors: all of a host's, unless only a victim's queue pair failed there."""
-    errors: dict[str, int] = {}
+    """Return the errors of all hosts but those where only a victim's queue pair failed."""
+    errors: Tally[str] = Tally()
     for samples in window.values():
         engine = samples[-1].engine if samples and not victim.failed_alone(samples[-1]) else None
-        for name, count in (engine.errors if engine else {}).items():
-            errors[name] = errors.get(name, 0) + count
-        if engine and engine.post_errors:
-            errors["post refused"] = errors.get("post refused", 0) + engine.post_errors
-    return errors
+        if engine:
+            errors.update(engine.errors)
+            errors.update({"post refused": engine.post_errors} if engine.post_errors else {})
+    return dict(errors)
 
 
 def _fairness(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]) -> float | None:
@@ -229,6 +212,6 @@ def _fairness(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]])
     for flow in plan:
         samples = window.get(flow.requester)
         totals = samples[-1].flows.get(f"{flow.name}/requester") if samples else None
-        if totals and totals.fastest_qp_messages > 0:
-            ratios.append(totals.slowest_qp_messages / totals.fastest_qp_messages)
+        if totals and totals.qp_messages.max > 0:
+            ratios.append(totals.qp_messages.min / totals.qp_messages.max)
     return min(ratios, default=None)

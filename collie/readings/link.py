@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from collie.counters.catalog import Catalog
-from collie.counters.series import rates
-from collie.readings.samples import AgentSample, snapshot
+from collie.readings.samples import AgentSample, counter_rates
 
 LINK_DOWN = "link_down"
-"""Canonical name of counters of link-down events."""
+"""Canonical name of a counter."""
 
 _NAMES = {
     "state": "the port's state",
@@ -23,21 +23,14 @@ _NAMES = {
 
 
 def link_change(role: str, samples: Sequence[AgentSample], catalog: Catalog) -> str | None:
-    """Describe the changes of a host's link over a run, start-up included. None without a known change."""
+    """Describe the changes of a host's link since its first sample, if any."""
     if len(samples) < 2:
         return None
-    changes = [*_moved(samples, catalog), *_differences(samples[0], samples[-1])]
-    return f"the link changed during the run: host {role}: {', '.join(changes)}" if changes else None
-
-
-def _moved(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
-    counters = tuple(counter for counter in catalog.counters if counter.canonical == LINK_DOWN)
-    moved = rates(Catalog(catalog.driver, counters), [snapshot(sample, catalog) for sample in samples])
-    yield from (f"{name} counted that it went down" for name, rate in moved.items() if rate)
-
-
-def _differences(first: AgentSample, last: AgentSample) -> Iterator[str]:
+    down = tuple(counter for counter in catalog.counters if counter.canonical == LINK_DOWN)
+    moved = counter_rates(samples, replace(catalog, counters=down))
+    changes = [f"{name} counted that it went down" for name, rate in moved.items() if rate]
     for key, name in _NAMES.items():
-        before, after = first.link.get(key), last.link.get(key)
+        before, after = samples[0].link.get(key), samples[-1].link.get(key)
         if None not in (before, after) and before != after:
-            yield f"{name} was {before} and became {after}"
+            changes.append(f"{name} was {before} and became {after}")
+    return f"the link changed during the run: host {role}: {', '.join(changes)}" if changes else None

@@ -1,4 +1,4 @@
-"""The share of time for which a host sent pause. Pure."""
+"""Pause as a share of time. Pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from collie.counters.catalog import Catalog, Role, Unit
-from collie.counters.series import rates
-from collie.readings.recording import SAME_MOMENT_SECONDS, Timeline
-from collie.readings.samples import snapshot
+from collie.readings.recording import SAME_MOMENT_SECONDS, Timeline, samples_of
+from collie.readings.samples import counter_rates
 
 
 def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
-    """Return the largest share over the priorities, from microseconds per second or percent.
-
-    At most 1: NICs count requested pause in steps, which may reach beyond the window.
-    """
+    """Return the largest share over the priorities, at most 1, as NICs count in steps beyond the window."""
     scale = {Unit.MICROSECONDS: 1e-6, Unit.PERCENT: 1e-2}
     ratios = [
         value * scale[counter.unit]
@@ -26,11 +22,10 @@ def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Ro
 
 
 class SentPause:
-    """Pause that a host sent, per sample. Safety limits read it.
+    """Pause that a host sent, per sample.
 
-    A counter that refreshes once a second has no rate between two samples of 250 ms, yet storms must stop there. So
-    each refresh is spread over the refresh period after it, and the samples sum up to the pause sent. A refresh in the
-    first period may cover the run before, and is left out.
+    A counter that refreshes once a second has no rate between two samples of 250 ms. So each refresh is spread over the
+    refresh period after it. One in the first period may cover the run before and is left out.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -44,12 +39,12 @@ class SentPause:
         if first is None:
             return None
         seconds = timeline[index][0] - timeline[first][0]
-        moved = rates(self._catalog, [snapshot(sample, self._catalog) for _, sample in timeline[first : index + 1]])
+        moved = counter_rates(samples_of(timeline[first : index + 1]), self._catalog)
         sent = pause_ratio(self._catalog, moved, Role.TX_PAUSE)
         return None if sent is None else sent * min(1.0, seconds / (self._refresh_seconds or seconds))
 
     def _since(self, timeline: Timeline, index: int) -> int | None:
-        """Return the index of the sample from which refreshes count. None while each may cover the run before."""
+        """Return the first sample whose refreshes count, if any."""
         begun = self._refresh_seconds - SAME_MOMENT_SECONDS
         ended = timeline[index][0] - begun
         known = [number for number in range(index) if timeline[number][0] >= begun]

@@ -1,4 +1,4 @@
-"""Whether the rate of a sink in a window is stable, or varies about one level. Pure."""
+"""Stability of the rates of sinks in a window. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_settled(
 ) -> bool:
     """Whether every sink's rate has one level in a window, known finely enough.
 
-    With `whole` the window is the whole run, whose mean must be known as well as that of a stable window.
+    With `whole` the window is the whole run, and the mean must be as certain as that of a stable window.
     """
     found = [_sink_rate(sink, window, timelines, workload, policy) for sink in sinks(workload)]
     return all(rate is not None and rate.is_settled(policy, whole=whole) for rate in found)
@@ -40,12 +40,10 @@ def may_settle(workload: Workload, recording: Recording, policy: WindowPolicy) -
 
 @dataclass(frozen=True, slots=True)
 class _SinkRate:
-    """The rate of a sink in a window.
+    """The rate of a sink in a window, in bits/s per sample.
 
     Attributes:
-        values: bits/s per sample.
         tolerance: largest coefficient of variation of a stable window.
-        seconds: length of the window.
         step_seconds: time per step of the payload's accounting. Infinite where nothing moves.
     """
 
@@ -60,7 +58,7 @@ class _SinkRate:
         if self.step_seconds > policy.resolution * self.seconds:
             return False
         if whole:
-            return is_level(self.values, self.tolerance, policy.usual_samples)
+            return is_level(self.values, self.tolerance, policy.window_seconds / policy.period_seconds)
         return is_stable(self.values, self.tolerance)
 
     def may_settle(self, policy: WindowPolicy) -> bool:
@@ -78,10 +76,10 @@ def _sink_rate(
     workload: Workload,
     policy: WindowPolicy,
 ) -> _SinkRate | None:
-    """Return the rate of a sink. None where it is unknown in part of the window.
+    """Return the rate of a sink, if known.
 
-    A requester gets one completion per chain, so payload moves in steps of a chain. Each difference between two samples
-    is off by the difference of two roundings, with variance step^2 / 6 per queue pair, which is no instability.
+    Payload moves in steps of a chain per queue pair. The difference of two samples has the variance of two roundings,
+    step^2 / 6, which the tolerance includes.
     """
     received = step_rates(sink, window, timelines, workload)
     if received is None:

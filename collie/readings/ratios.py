@@ -10,16 +10,13 @@ from collie.workloads.workload import QpType, Workload
 
 
 def total(chosen: Sequence[Counter], counters: Mapping[str, float | None]) -> float | None:
-    """Return the sum of the known rates. None when none is known."""
+    """Return the sum of the known rates, if any."""
     known = [value for counter in chosen if (value := counters[counter.name]) is not None]
     return sum(known) if known else None
 
 
 def loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float | None:
-    """Return dropped and out-of-sequence packets over all received.
-
-    `catalog` holds the counters that the host has. One that could not be read leaves the ratio unknown.
-    """
+    """Return dropped and out-of-sequence packets over all received. None with an unreadable counter."""
     lost = catalog.of_role(Role.DISCARD, Role.OUT_OF_SEQUENCE)
     received = total(catalog.of_role(Role.RX_PACKETS), counters)
     if not lost or not received or any(counters[counter.name] is None for counter in lost):
@@ -34,10 +31,7 @@ def loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float 
 def rnr_ratio(
     role: str, bps: float | None, workload: Workload, catalog: Catalog, counters: Mapping[str, float | None]
 ) -> float | None:
-    """Return the share of arriving messages refused with an RNR NAK. A message accepted later counts again.
-
-    UC and UD drop such messages instead, so they have no ratio.
-    """
+    """Return the share of arriving messages refused with an RNR NAK. None for UC and UD, which drop them."""
     refused = total(catalog.of_role(Role.RNR_NAK), counters)
     needing = sum(opcode.consumes_receive for opcode, _ in workload.turn) / len(workload.turn)
     if workload.qp_type in {QpType.UC, QpType.UD} or not needing or bps is None or refused is None:

@@ -1,6 +1,6 @@
-"""The samples of a run on one clock. Pure.
+"""The samples of a run on the controller's clock. Pure.
 
-A host's offset places its samples on the controller's clock: the minimum of (arrival - clock), from the fastest sample.
+A host's clock is offset by the minimum of (arrival - clock), from the fastest sample.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ Timeline = Sequence[tuple[float, AgentSample]]
 """Samples of one host with their seconds since traffic began."""
 
 SAME_MOMENT_SECONDS = 0.005
-"""Hosts' clocks are compared to within the travel time of a message."""
+"""Travel time of a message, which limits comparisons of hosts' clocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The samples of one run.
+    """The samples of one run by role, in order of time.
 
     Attributes:
-        samples: by role, in order of time.
         began: the controller's clock when all hosts had started.
-        machines: host of each role, several devices having a role each. Empty where each role has its own.
+        machines: hosts by role. Empty where each role has a separate host.
     """
 
     samples: Mapping[str, Sequence[AgentSample]]
@@ -33,19 +32,24 @@ class Recording:
     machines: Mapping[str, str] = field(default_factory=dict)
 
     def timeline(self, role: str) -> Timeline:
-        """Return a host's timeline."""
+        """Return the timeline of one role."""
         samples = self.samples[role]
         offset = min((sample.arrived - sample.clock for sample in samples), default=0.0)
         return [(sample.clock + offset - self.began, sample) for sample in samples]
 
     def timelines(self) -> dict[str, Timeline]:
-        """Return the timelines of all hosts, by role."""
+        """Return all timelines, by role."""
         return {role: self.timeline(role) for role in self.samples}
 
     @property
     def end(self) -> float:
         """Seconds since traffic began up to which every host has sent samples."""
         return min((samples[-1][0] if (samples := self.timeline(role)) else -math.inf) for role in self.samples)
+
+
+def samples_of(timeline: Timeline) -> list[AgentSample]:
+    """Return the samples of a timeline without their times."""
+    return [sample for _, sample in timeline]
 
 
 def between(timelines: Mapping[str, Timeline], begin: float, end: float) -> dict[str, Timeline]:

@@ -2,8 +2,6 @@
 
 A sample is shown once its host has two, without waiting for other hosts, which a storm may silence. Only one end of a
 flow counts its payload, so a host's rates come from the newest reading of each flow.
-
-A later sample may have travelled faster and reduce the offset. Samples already shown keep their time.
 """
 
 from __future__ import annotations
@@ -20,47 +18,41 @@ from collie.workloads.plan import Flow
 
 
 class SampleMonitor:
-    """Shows each sample once. Without a `watch` it shows nothing.
-
-    Attributes:
-        reason: why the run must stop. None while it may go on.
-    """
+    """Shows each sample once, until there is a `reason` to stop the run."""
 
     def __init__(self, watch: Watch | None, catalog: Catalog, flows: Sequence[Flow]) -> None:
         self._watch = watch
         self._flows = flows
-        self._sent = SentPause(catalog)
-        self._shown: dict[str, int] = {}
+        self._sent_pause = SentPause(catalog)
+        self._shown_counts: dict[str, int] = {}
         self._offsets: dict[str, float] = {}
         self._bps: dict[_Direction, float] = {}
         self.reason: str | None = None
 
     def show(self, recording: Recording) -> str | None:
-        """Show new samples. Return why the run must stop, if it must."""
-        for role, samples_of_role in recording.samples.items() if self._watch else ():
-            first = self._shown.get(role, 0)
-            if len(samples_of_role) > first + 1:
-                self._shown[role] = len(samples_of_role) - 1
-                self._show(role, recording.timeline(role), first)
+        """Show new samples. Return the reason to stop the run, if any."""
+        if self._watch is None:
+            return None
+        for role, samples in recording.samples.items():
+            timeline = recording.timeline(role)
+            for index in range(max(1, self._shown_counts.get(role, 0)), len(samples)):
+                if self.reason is None:
+                    self.reason = self._watch(self._sample(role, timeline, index))
+            self._shown_counts[role] = len(samples)
         return self.reason
 
-    def _show(self, role: str, samples: Timeline, first: int) -> None:
-        for index in range(first + 1, len(samples)):
-            if self._watch and self.reason is None:
-                self.reason = self._watch(self._sample(role, samples, index))
-
-    def _sample(self, role: str, samples: Timeline, index: int) -> Sample:
-        self._bps.update(self._counted(samples, index))
+    def _sample(self, role: str, timeline: Timeline, index: int) -> Sample:
+        self._bps.update(self._rates(timeline, index))
         values = {
-            "tx_pause_ratio": self._sent.ratio(samples, index),
+            "tx_pause_ratio": self._sent_pause.ratio(timeline, index),
             "delivered_bps": _sum([bps for direction, bps in self._bps.items() if direction.sink == role]),
             "sent_bps": _sum([bps for direction, bps in self._bps.items() if direction.source == role]),
         }
-        seconds, sample = samples[index]
+        seconds, sample = timeline[index]
         return Sample(sample.clock + self._offsets.setdefault(role, seconds - sample.clock), role, values)
 
-    def _counted(self, samples: Timeline, index: int) -> Iterator[tuple[_Direction, float]]:
-        (begin, before), (end, after) = samples[index - 1 : index + 1]
+    def _rates(self, timeline: Timeline, index: int) -> Iterator[tuple[_Direction, float]]:
+        (begin, before), (end, after) = timeline[index - 1 : index + 1]
         for flow in self._flows if end > begin else ():
             for key in (f"{flow.name}/responder", f"{flow.name}/requester"):
                 earlier, later = _delivered(flow, before.flows.get(key)), _delivered(flow, after.flows.get(key))

@@ -1,14 +1,23 @@
-"""The samples of agents as typed values. Unknown keys are ignored: a newer agent may send more. Pure."""
+"""The samples of agents as typed values. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from collie.counters.catalog import Catalog
-from collie.counters.series import Snapshot
-from collie.plain import typed
+from collie.counters.series import Snapshot, rates
+from collie.plain import Codec, Shape, typed
+
+
+@dataclass(frozen=True, slots=True)
+class QpMessages:
+    """Messages per queue pair of one end of a flow."""
+
+    min: float
+    mean: float
+    max: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +25,15 @@ class FlowTotals:
     """Totals of one end of a flow since preparation. None where this end cannot count.
 
     Attributes:
-        posted_messages: None at a responder.
         delivered_bytes: payload that reached the flow's sink. Exactly one end counts it.
-        failed_qps: queue pairs that ended with an error.
         returned_bytes: payload that came back to the requester of a flow with payload both ways.
     """
 
     posted_messages: int | None
     delivered_bytes: int | None
-    slowest_qp_messages: int
-    fastest_qp_messages: int
+    qp_messages: QpMessages
     failed_qps: int
     returned_bytes: int | None = None
-    mean_qp_messages: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +41,10 @@ class EngineTotals:
     """Totals of the traffic generator since preparation.
 
     Attributes:
-        iterations: rounds over all completion queues.
-        idle_polls: rounds that found nothing.
+        iterations, idle_polls: rounds over all completion queues, and those that found nothing.
         queue_empty: refills that found the send queue empty.
         errors: failed completions by status, without flushes.
-        post_errors: posts that the device refused.
         wait_seconds: time ready to run without a CPU.
-        data_path: `native` or `pyverbs`.
         queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
     """
 
@@ -59,38 +61,44 @@ class EngineTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSample:
-    """One sample of one host. CPU times are in seconds, 0 or empty when unknown.
+class HostCpu:
+    """CPU seconds of a host since boot, 0 or empty when unknown.
 
     Attributes:
-        clock: the host's monotonic clock at the middle of the reading.
-        arrived: the controller's clock on arrival.
-        flows: by `FLOW/ROLE`.
-        engine: None without a run.
-        counters: by source, then by name. None where one could not be read.
-        dropped: samples that the agent could not send so far.
-        link: state of the port's link by the protocol's names. Empty without a run.
-        host_cpu_seconds: of all CPUs by kind, since boot.
-        agent_cpu_seconds: of the agent without the generator.
         device_cpu_seconds: of kernel threads in which a software device may work.
-        softirq_thread_cpu_seconds: of threads that handle a software device's soft interrupts.
+        softirq_thread_cpu_seconds: of threads that handle its soft interrupts.
     """
 
-    clock: float
-    arrived: float
-    flows: Mapping[str, FlowTotals]
-    engine: EngineTotals | None
-    counters: Mapping[str, Mapping[str, int | None]]
-    dropped: int
-    link: Mapping[str, str | int | None] = field(default_factory=dict)
-    host_cpu_seconds: Mapping[str, float] = field(default_factory=dict)
+    cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     agent_cpu_seconds: float = 0.0
     device_cpu_seconds: float = 0.0
     softirq_thread_cpu_seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class AgentSample:
+    """One sample of one host.
+
+    Attributes:
+        clock: the host's monotonic clock at the middle of the reading.
+        arrived: the controller's clock.
+        flows: by `FLOW/ROLE`.
+        counters: by source, then by name. None where one could not be read.
+        dropped: samples that the agent could not send so far.
+    """
+
+    clock: float
+    arrived: float = 0.0
+    flows: Mapping[str, FlowTotals] = field(default_factory=dict)
+    engine: EngineTotals | None = None
+    counters: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    dropped: int = 0
+    link: Mapping[str, str | int | None] = field(default_factory=dict)
+    host: HostCpu = field(default_factory=HostCpu)
+
+
 def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
-    """Return a sample's values of the catalog's counters. None for those that it lacks."""
+    """Return a sample's values of a catalog's counters, if any."""
     values = {}
     for counter in catalog.counters:
         source, name = counter.key
@@ -98,8 +106,13 @@ def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
     return Snapshot(sample.clock, values)
 
 
-def names_in(samples: Sequence[AgentSample]) -> dict[str, set[str]]:
-    """Return the counter names in one host's samples, by source."""
+def counter_rates(samples: Iterable[AgentSample], catalog: Catalog) -> dict[str, float | None]:
+    """Return the rate of each counter over one host's samples."""
+    return rates(catalog, [snapshot(sample, catalog) for sample in samples])
+
+
+def names_in(samples: Iterable[AgentSample]) -> dict[str, set[str]]:
+    """Return the names of counters in samples, by source."""
     names: dict[str, set[str]] = {}
     for sample in samples:
         for source, counters in sample.counters.items():
@@ -107,101 +120,34 @@ def names_in(samples: Sequence[AgentSample]) -> dict[str, set[str]]:
     return names
 
 
-_LATEST_CLOCK = 1e12
-"""Longer than any host is up. Beyond, differences of clocks lose precision."""
+def present(catalog: Catalog, names: Mapping[str, Collection[str]]) -> Catalog:
+    """Return the counters of a catalog whose names a host has, read or not."""
+    found = tuple(counter for counter in catalog.counters if counter.key[1] in names.get(counter.key[0], ()))
+    return replace(catalog, counters=found)
 
 
-def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
-    """Read a sample event.
+_MAX_CLOCK = 1e12
+"""Seconds. Differences of larger clocks lose precision."""
 
-    Raises:
-        ValueError: it breaks the protocol, or its clock is impossible.
-    """
-    fields: _Sample = typed(_Sample, raw)
-    for name in ("clock", "clock_end"):
-        if not 0 <= fields[name] <= _LATEST_CLOCK:
-            raise ValueError(f"{name} is {fields[name]:g} s, which no monotonic clock shows")
-    health, host = fields.get("health"), fields.get("host", {})
-    return AgentSample(
-        clock=fields["clock"] / 2 + fields["clock_end"] / 2,
-        arrived=arrived,
-        flows={key: _flow(flow) for key, flow in fields.get("flows", {}).items()},
-        engine=_engine(health) if health else None,
-        counters=fields.get("counters", {}),
-        dropped=fields.get("dropped_samples", 0),
-        link=fields.get("link", {}),
-        host_cpu_seconds=host.get("cpu_seconds", {}),
-        agent_cpu_seconds=host.get("agent_cpu_seconds", 0.0),
-        device_cpu_seconds=host.get("device_cpu_seconds", 0.0),
-        softirq_thread_cpu_seconds=host.get("softirq_thread_cpu_seconds", 0.0),
-    )
+_CODEC = Codec(
+    {
+        AgentSample: Shape(keys={"engine": "health", "dropped": "dropped_samples"}, is_open=True),
+        **{kind: Shape(is_open=True) for kind in (FlowTotals, QpMessages, EngineTotals, HostCpu)},
+    }
+)
 
 
-class _QpMessages(TypedDict):
-    min: float
-    mean: float
-    max: float
-
-
-class _FlowRequired(TypedDict):
-    posted_messages: int | None
-    delivered_bytes: int | None
-    qp_messages: _QpMessages
-    failed_qps: int
-
-
-class _Flow(_FlowRequired, total=False):
-    returned_bytes: int | None
-
-
-class _HealthRequired(TypedDict):
-    iterations: int
-    idle_polls: int
-    queue_empty: int
-    errors: Mapping[str, int]
-    post_errors: int
-
-
-class _Health(_HealthRequired, total=False):
-    cpu_seconds: float | None
-    wait_seconds: float | None
-    data_path: str | None
-    queue_outstanding: int
-    queue_limit: int
-
-
-class _Host(TypedDict, total=False):
-    cpu_seconds: Mapping[str, float]
-    agent_cpu_seconds: float
-    device_cpu_seconds: float
-    softirq_thread_cpu_seconds: float
-
-
-class _SampleRequired(TypedDict):
+class _Reading(TypedDict):
     clock: float
     clock_end: float
 
 
-class _Sample(_SampleRequired, total=False):
-    flows: Mapping[str, _Flow]
-    health: _Health | None
-    counters: Mapping[str, Mapping[str, int | None]]
-    dropped_samples: int
-    link: Mapping[str, str | int | None]
-    host: _Host
-
-
-def _flow(raw: _Flow) -> FlowTotals:
-    return FlowTotals(
-        posted_messages=raw["posted_messages"],
-        delivered_bytes=raw["delivered_bytes"],
-        returned_bytes=raw.get("returned_bytes"),
-        slowest_qp_messages=int(raw["qp_messages"]["min"]),
-        fastest_qp_messages=int(raw["qp_messages"]["max"]),
-        failed_qps=raw["failed_qps"],
-        mean_qp_messages=raw["qp_messages"]["mean"],
-    )
-
-
-def _engine(raw: _Health) -> EngineTotals:
-    return EngineTotals(**raw)
+def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
+    """Read a sample event. Raises `ValueError` where it breaks the protocol."""
+    reading: _Reading = typed(_Reading, raw)
+    begin, end = reading["clock"], reading["clock_end"]
+    for name, clock in (("clock", begin), ("clock_end", end)):
+        if not 0 <= clock <= _MAX_CLOCK:
+            raise ValueError(f"{name} is {clock:g} s, which no monotonic clock shows")
+    sample: AgentSample = _CODEC.read(AgentSample, raw)
+    return replace(sample, clock=begin / 2 + end / 2, arrived=arrived)

@@ -1,11 +1,8 @@
-"""A plain flow beside the workload, and the share of its throughput that it keeps. Pure.
+"""The victim: a plain flow beside the workload. Pure.
 
-Rules:
-
-1. The victim is one plain RC queue pair that WRITEs 64 KiB from A to B, or from A to itself where no flow crosses the
-   network. Its requester's completions count it, apart from the workload's payload.
-2. Totals of a device or engine (packets, pause, polls, failed completions) include both. Errors are the victim's where
-   only its queue pair failed.
+1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself where no flow crosses the network. Its requester's
+   completions count it.
+2. Totals of a device or engine include both. Errors are the victim's where only its queue pair failed.
 3. UC WRITE is counted by the port's packets, which include the victim's. Such a workload has no victim.
 """
 
@@ -14,28 +11,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collie.detect.measurement import Victim
-from collie.readings.curve import Curve
+from collie.readings.delivery import Curve
 from collie.readings.samples import AgentSample
 from collie.workloads.plan import HOST_A, HOST_B, Flow
 from collie.workloads.workload import Opcode, QpType, Workload
 
 NAME = "victim"
-"""Name of its flow."""
 REQUESTER, RESPONDER = f"{NAME}/requester", f"{NAME}/responder"
 ALONE_RUNS = 3
-"""Runs of the victim alone. Their median is its undisturbed throughput."""
+"""Of the victim. Their median is its undisturbed throughput."""
 MIN_MTU = 1024
-"""Any Ethernet carries it. Used where no host reports its active MTU."""
+"""Any Ethernet carries it."""
 
 _BYTES = 65536
 _QUEUE = 16
-"""1 MiB outstanding fills any port over a data centre's microseconds, and is a small part of a switch's buffer."""
+"""1 MiB outstanding fills any port and is a small part of a switch's buffer."""
 _TIMEOUT = 16
-"""0.27 s and seven retries: starved for the two seconds of a run, it loses throughput, not its queue pair."""
+"""0.27 s and seven retries: starved for two seconds, it loses throughput, not its queue pair."""
 
 
 def victim(mtu: int, *, remote: bool) -> Workload:
-    """Return the victim's workload: from A to B if `remote`, otherwise from A to itself."""
+    """Return the victim's workload."""
     return Workload(
         qp_type=QpType.RC,
         opcode=Opcode.WRITE,
@@ -62,7 +58,7 @@ def why_none(workload: Workload) -> str:
 
 
 def beside(timeline: Sequence[tuple[float, AgentSample]], begin: float, end: float) -> Victim:
-    """Return the victim's throughput beside a workload, from host A's samples in its window."""
+    """Return the victim's throughput beside a workload, from host A's samples."""
     points = [
         (seconds, totals.delivered_bytes)
         for seconds, sample in timeline
@@ -72,22 +68,21 @@ def beside(timeline: Sequence[tuple[float, AgentSample]], begin: float, end: flo
     return Victim(beside_bps=None if advance is None else 8 * advance / (end - begin))
 
 
-def failed(sample: AgentSample) -> bool:
-    """Whether a queue pair of the victim has failed on this host."""
+def _failed(sample: AgentSample) -> bool:
     return any(sample.flows[key].failed_qps for key in (REQUESTER, RESPONDER) if key in sample.flows)
 
 
 def failed_alone(sample: AgentSample) -> bool:
-    """Whether a queue pair failed on this host, and only of the victim."""
+    """Whether only queue pairs of the victim have failed on this host."""
     others = (totals for key, totals in sample.flows.items() if key not in (REQUESTER, RESPONDER))
-    return failed(sample) and not any(totals.failed_qps for totals in others)
+    return _failed(sample) and not any(totals.failed_qps for totals in others)
 
 
 def notes(window: Mapping[str, Sequence[AgentSample]]) -> tuple[str, ...]:
-    """Name the hosts where the victim's queue pair failed, and the owner of their errors."""
-    said = []
+    """Name the hosts where the victim's queue pair failed."""
+    found = []
     for role, samples in window.items():
-        if samples and failed(samples[-1]):
-            whose = "its own" if failed_alone(samples[-1]) else "its own and the workload's"
-            said.append(f"host {role}: the victim's queue pair failed; the errors are {whose}")
-    return tuple(said)
+        if samples and _failed(samples[-1]):
+            owner = "its own" if failed_alone(samples[-1]) else "its own and the workload's"
+            found.append(f"host {role}: the victim's queue pair failed; the errors are {owner}")
+    return tuple(found)

@@ -1,26 +1,23 @@
 """From the samples of all hosts to a measurement. Pure.
 
-Rules:
-
-1. The window begins after the warm-up and ends with the last sample of the host whose samples end first. It holds
-   nothing from after the decision to stop.
+1. The window begins after the warm-up and ends with the last sample of the host whose samples end first.
 2. A flow's payload is counted at one end and attributed to its sink, linear between samples.
 3. A missing value is None. A sink without a curve has an unknown throughput, not zero.
-4. Counters count where they agree with each other and with the traffic (`collie/readings/counter_sanity.py`).
+4. A counter that disagrees with other counters or with the traffic is unknown, or voids the run.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog, CounterKind, Role
-from collie.counters.series import rates, rates_at
+from collie.counters.series import rates_at
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.readings import victim as victims
-from collie.readings.counter_sanity import stalled_counters, void_reasons
+from collie.readings.counter_sanity import StalledCounter, stalled_counters, void_reasons
 from collie.readings.delivery import curves_of, received_bps, received_inside, step_rates
 from collie.readings.health import generator_health, has_errors
 from collie.readings.link import LINK_DOWN, link_change
@@ -28,8 +25,8 @@ from collie.readings.pause import SentPause, pause_ratio
 from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import is_settled
 from collie.readings.ratios import loss_ratio, repeat_ratio, rnr_ratio, total
-from collie.readings.recording import Recording, Timeline, between
-from collie.readings.samples import AgentSample, names_in, snapshot
+from collie.readings.recording import Recording, Timeline, between, samples_of
+from collie.readings.samples import AgentSample, counter_rates, names_in, present, snapshot
 from collie.workloads.plan import HOST_A, flows, sinks, streams
 from collie.workloads.units import format_count
 from collie.workloads.workload import Workload
@@ -47,8 +44,7 @@ def measurement(
 ) -> Measurement:
     """Return the measurement of a run.
 
-    With `whole` the window is everything after the warm-up, and stable when it has one level. The series, every counter
-    from sample to sample, cost more than the rest.
+    With `whole` the window is everything after the warm-up, and stable when it has one level.
     """
     timelines = recording.timelines()
     series = series_of(workload, recording, catalog) if with_series else ()
@@ -60,33 +56,32 @@ def measurement(
         begin = max(begin, end - policy.window_seconds - policy.period_seconds / 2)
     window = between(timelines, begin, end)
     machines = recording.machines
-    watched = between(timelines, policy.warm_up_seconds, end)
-    peaks = {role: max(step_rates(role, watched, timelines, workload) or (), default=None) for role in timelines}
-    read = [replace(_host(role, window, timelines, workload, catalog), peak_bps=peaks[role]) for role in timelines]
-    hosts = _with_credit_waits(read, workload, catalog)
+    after_warm_up = between(timelines, policy.warm_up_seconds, end)
+    peaks = {role: max(step_rates(role, after_warm_up, timelines, workload) or (), default=None) for role in timelines}
+    rated = [replace(_host(role, window, timelines, workload, catalog), peak_bps=peaks[role]) for role in timelines]
+    hosts = _with_credit_waits(rated, workload, catalog)
+    samples = {role: samples_of(entries) for role, entries in window.items()}
     inside = {sink: received_inside(sink, window, timelines, workload) for sink in sinks(workload)}
-    still = {
-        host.host: stalled_counters(host, inside, workload, catalog, _samples(window[host.host]), machines)
-        for host in hosts
+    stalled = {
+        host.host: stalled_counters(host, inside, workload, catalog, samples[host.host], machines) for host in hosts
     }
-    hosts = tuple(_without(host, [one.counter.name for one in still[host.host]], catalog, window) for host in hosts)
-    seen = {role: _samples(window[role]) for role in window}
-    health = generator_health(workload, seen, software=catalog.driver in SOFTWARE_DRIVERS, machines=machines)
+    hosts = tuple(_without(host, stalled[host.host], catalog, samples[host.host]) for host in hosts)
+    errors_reported = any(own and has_errors(own[-1]) for own in samples.values())
     return Measurement(
         hosts,
         max(0.0, end - begin),
         stable=is_settled(workload, window, timelines, policy, whole=whole),
-        health=health,
+        health=generator_health(workload, samples, software=catalog.driver in SOFTWARE_DRIVERS, machines=machines),
         problems=(
             *_link_changes(timelines, catalog),
-            *_problems(window, catalog, any(samples and has_errors(samples[-1]) for samples in seen.values())),
-            *(f"host {role}: {one.text}" for role, found in still.items() for one in found if one.voids),
+            *_problems(samples, catalog, errors_reported),
+            *(f"host {role}: {one.text}" for role, found in stalled.items() for one in found if one.voids),
         ),
         notes=(
             *_across_ports(workload, machines),
-            *_notes(window, catalog),
-            *victims.notes(seen),
-            *(f"host {role}: {one.text}" for role, found in still.items() for one in found if not one.voids),
+            *_invisible_pause(samples, catalog),
+            *victims.notes(samples),
+            *(f"host {role}: {one.text}" for role, found in stalled.items() for one in found if not one.voids),
         ),
         series=series,
         victim=victims.beside(timelines[HOST_A], begin, end) if victim else None,
@@ -99,15 +94,11 @@ def _without_samples(timelines: Mapping[str, Timeline]) -> Measurement:
     return Measurement(hosts, 0.0, stable=False, problems=(f"host {silent} sent no samples",))
 
 
-def _samples(timeline: Timeline) -> list[AgentSample]:
-    return [sample for _, sample in timeline]
-
-
 def _host(
     role: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload, catalog: Catalog
 ) -> HostMeasurement:
     own = window[role]
-    counters = rates(catalog, [snapshot(sample, catalog) for _, sample in own])
+    counters = counter_rates(samples_of(own), catalog)
     bps = pps = None
     if role in sinks(workload) and len(own) > 1:
         bps = received_bps(curves_of(role, timelines, workload), own[0][0], own[-1][0])
@@ -118,7 +109,7 @@ def _host(
         delivered_pps=pps,
         tx_pause_ratio=pause_ratio(catalog, counters, Role.TX_PAUSE),
         rx_pause_ratio=pause_ratio(catalog, counters, Role.RX_PAUSE),
-        loss_ratio=loss_ratio(_there(catalog, own), counters),
+        loss_ratio=loss_ratio(present(catalog, names_in(samples_of(own))), counters),
         tx_pause_frames=total(catalog.of_role(Role.TX_PAUSE_FRAMES), counters),
         rx_pause_frames=total(catalog.of_role(Role.RX_PAUSE_FRAMES), counters),
         counters=counters,
@@ -127,28 +118,19 @@ def _host(
     )
 
 
-def _there(catalog: Catalog, own: Timeline) -> Catalog:
-    """Return the counters that the host has at all, read or not."""
-    names = {(source, name) for source, found in names_in(_samples(own)).items() for name in found}
-    return replace(catalog, counters=tuple(counter for counter in catalog.counters if counter.key in names))
-
-
 def _without(
-    host: HostMeasurement, unknown: Sequence[str], catalog: Catalog, window: Mapping[str, Timeline]
+    host: HostMeasurement, stalled: Sequence[StalledCounter], catalog: Catalog, samples: Sequence[AgentSample]
 ) -> HostMeasurement:
-    if not unknown:
+    if not stalled:
         return host
-    counters = {**host.counters, **dict.fromkeys(unknown)}
-    return replace(host, counters=counters, loss_ratio=loss_ratio(_there(catalog, window[host.host]), counters))
+    counters = {**host.counters, **dict.fromkeys(one.counter.name for one in stalled)}
+    return replace(host, counters=counters, loss_ratio=loss_ratio(present(catalog, names_in(samples)), counters))
 
 
 def _with_credit_waits(
     hosts: Sequence[HostMeasurement], workload: Workload, catalog: Catalog
 ) -> tuple[HostMeasurement, ...]:
-    """Use InfiniBand's credit waits in place of pause.
-
-    Where a sender waits for credits, the receiver of its flows withholds them, as a NIC on Ethernet does by pause.
-    """
+    """Use credit waits in place of pause. On InfiniBand a waiting sender's receivers withhold credits."""
     waits = {host.host: pause_ratio(catalog, host.counters, Role.XMIT_WAIT) for host in hosts}
     withheld: dict[str, list[float]] = {}
     for stream in streams(workload):
@@ -166,31 +148,28 @@ def _with_credit_waits(
 
 def _link_changes(timelines: Mapping[str, Timeline], catalog: Catalog) -> Iterator[str]:
     for role, entries in timelines.items():
-        if change := link_change(role, _samples(entries), catalog):
+        if change := link_change(role, samples_of(entries), catalog):
             yield change
 
 
-def _problems(window: Mapping[str, Timeline], catalog: Catalog, errors_reported: bool) -> list[str]:
-    problems = []
+def _problems(window: Mapping[str, Sequence[AgentSample]], catalog: Catalog, errors_reported: bool) -> Iterator[str]:
     # A gauge, such as queues in an error state, may have had its value before the run.
     moving = (counter for counter in catalog.of_kind(CounterKind.ERROR) if not counter.gauge)
     errors = Catalog(catalog.driver, tuple(counter for counter in moving if counter.canonical != LINK_DOWN))
     for role, samples in window.items():
         if len(samples) < 2:
-            problems.append(f"host {role} sent {format_count(len(samples), 'sample')} in the window")
+            yield f"host {role} sent {format_count(len(samples), 'sample')} in the window"
             continue
-        if (lost := samples[-1][1].dropped - samples[0][1].dropped) > 0:
-            problems.append(f"host {role} lost {format_count(lost, 'sample')} in the window")
-        problems += [f"host {role}: {text}" for text in void_reasons(_samples(samples), catalog)]
-        if errors_reported:
-            continue  # failed completions explain the error counters, and are judged themselves
-        moved = rates(errors, [snapshot(sample, catalog) for _, sample in samples])
-        problems += [f"host {role}: error counter {name} moved" for name, rate in moved.items() if rate]
-    return problems
+        if (lost := samples[-1].dropped - samples[0].dropped) > 0:
+            yield f"host {role} lost {format_count(lost, 'sample')} in the window"
+        yield from (f"host {role}: {text}" for text in void_reasons(samples, catalog))
+        if not errors_reported:  # failed completions explain the error counters, and are judged themselves
+            moved = (name for name, rate in counter_rates(samples, errors).items() if rate)
+            yield from (f"host {role}: error counter {name} moved" for name in moved)
 
 
 def _across_ports(workload: Workload, machines: Mapping[str, str]) -> Iterator[str]:
-    """Name the flows between devices of one host, whose PCIe and memory they cross twice."""
+    """Name the flows between devices of one host, which cross its PCIe and memory twice."""
     by_host: dict[str, list[str]] = {}
     for flow in flows(workload):
         if flow.is_across_ports(machines):
@@ -199,22 +178,20 @@ def _across_ports(workload: Workload, machines: Mapping[str, str]) -> Iterator[s
         yield f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} loopback across ports of {host}"
 
 
-def _notes(window: Mapping[str, Timeline], catalog: Catalog) -> list[str]:
-    """Report invisible pause: some NICs show pause counters only while flow control is on."""
-    notes = []
+def _invisible_pause(window: Mapping[str, Sequence[AgentSample]], catalog: Catalog) -> Iterator[str]:
+    """Report NICs that hide their pause counters, as some do while flow control is off."""
     pausing = catalog.of_role(Role.TX_PAUSE)
     for role, samples in window.items():
-        names = names_in(_samples(samples))
-        if pausing and names.get(pausing[0].source) and not _there(catalog, samples).of_role(Role.TX_PAUSE):
-            notes.append(
+        names = names_in(samples)
+        if pausing and names.get(pausing[0].source) and not present(catalog, names).of_role(Role.TX_PAUSE):
+            yield (
                 f"host {role}: PFC is off on every priority, as its NIC shows none of the pause counters "
                 f"({pausing[0].name}, ...); discards and out-of-sequence arrivals take their place"
             )
-    return notes
 
 
 def series_of(workload: Workload, recording: Recording, catalog: Catalog) -> tuple[Sample, ...]:
-    """Return every host's readings from sample to sample, host after host."""
+    """Return every host's readings from sample to sample."""
     timelines = recording.timelines()
     return tuple(sample for role in timelines for sample in _series(role, timelines, workload, catalog))
 
@@ -224,7 +201,7 @@ def _series(role: str, timelines: Mapping[str, Timeline], workload: Workload, ca
     sent, own = SentPause(catalog), timelines[role]
     snapshots = [snapshot(sample, catalog) for _, sample in own]
     series = []
-    for index, ((begin, _), (end, _)) in enumerate(itertools.pairwise(own), 1):
+    for index, ((begin, _), (end, _)) in enumerate(pairwise(own), 1):
         values = rates_at(catalog, snapshots, index)
         delivered = received_bps(curves, begin, end)
         displayed = {"delivered_bps": delivered, "tx_pause_ratio": sent.ratio(own, index)}

@@ -23,8 +23,8 @@ from collie.app import testbeds
 from collie.campaign.choice import TestbedChoice
 from collie.content.spaces import load_space
 from collie.detect.measurement import Measurement
-from collie.hosts import WindowPolicy
 from collie.ports import HostLost, Measured, RunResult, SetupFailed
+from collie.readings.policy import WindowPolicy
 from collie.wiring import ADAPTERS
 from collie.workloads.pruning import prune
 from collie.workloads.workload import Workload

@@ -12,11 +12,12 @@ from typing import Any
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.errors import HostUnreachable
-from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
+from collie.hosts.testbed import HostsTestbed
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Channel, Completed, Measured, Remote
+from collie.readings.policy import WindowPolicy
 from collie.ssh import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 

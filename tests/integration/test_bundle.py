@@ -18,11 +18,12 @@ from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
-from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
+from collie.hosts.testbed import HostsTestbed
 from collie.inventory.fingerprint import Fingerprint, HostDifference
 from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import REAL_HOSTS
+from collie.readings.policy import WindowPolicy
 from collie.ssh import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.workloads.feature import Condition, Mfs, Op

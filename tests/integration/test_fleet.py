@@ -28,10 +28,11 @@ from collie.errors import AgentError, CommandFailed, CommandTimeout, HostUnreach
 from collie.fleet.battery import BATTERY, Stage, rounds
 from collie.fleet.fault import Fault, FaultKind
 from collie.fleet.judge import judge
-from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
+from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import SafetyLimits
+from collie.readings.policy import WindowPolicy
 from collie.simulator.faults import COMPONENTS
 from collie.ssh import LocalRemote
 from collie.testing.fake_agent import fake_agent_program

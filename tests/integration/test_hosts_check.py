@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
-from collie.hosts import CheckState, check_hosts
-from collie.hosts.findings import Finding
+from collie.hosts.check import check_hosts
+from collie.hosts.findings import CheckState, Finding
 from collie.hosts.paths import CheckTraffic
 from collie.hosts.timing import HostTiming
 from collie.hosts.watch import watch

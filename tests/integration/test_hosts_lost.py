@@ -14,9 +14,8 @@ import pytest
 
 from collie.clock import SystemClock
 from collie.errors import AgentError, HostUnreachable, TestbedError
-from collie.hosts import HostsTestbed
 from collie.hosts.session import Archive, HostSession
-from collie.hosts.testbed import STALE_FAILURES
+from collie.hosts.testbed import STALE_FAILURES, HostsTestbed
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Completed, HostLost, Measured, SetupFailed
@@ -209,7 +208,7 @@ def test_what_one_agent_left_is_not_gone_because_the_next_left_nothing(tmp_path:
     session = HostSession(host, LocalRemote(host.name, tmp_path), Archive.of(fake_agent_program()), SystemClock())
     for left in (3, 0):
         (tmp_path / "behaviour.json").write_text(json.dumps({"qps_left": left}))
-        assert session.facts
+        assert session.info
         session.abandon()
     assert session.close() == 3
 
@@ -238,7 +237,7 @@ def test_the_kernel_is_waited_for_until_it_has_let_go_of_what_was_left(
     archive = Archive.of(fake_agent_program())
     session = HostSession(host, Kernel(tmp_path, listed), archive, SystemClock(), timing)
     (tmp_path / "behaviour.json").write_text(json.dumps({"qps_left": 3}))
-    assert session.facts
+    assert session.info
     assert session.close() == left
 
 

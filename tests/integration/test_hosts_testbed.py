@@ -17,8 +17,8 @@ from collie.counters.catalog import Catalog
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import Measurement
 from collie.errors import CommandFailed, TestbedError
-from collie.hosts import HostsTestbed
 from collie.hosts.session import Archive
+from collie.hosts.testbed import HostsTestbed
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Pair
 from collie.inventory.safety import SafetyLimits

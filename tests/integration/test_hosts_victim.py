@@ -12,7 +12,7 @@ import pytest
 
 from collie import ports
 from collie.errors import TestbedError
-from collie.hosts import HostsTestbed
+from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Measured, Unsupported
 from collie.readings.victim import ALONE_RUNS

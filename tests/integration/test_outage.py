@@ -11,8 +11,8 @@ import pytest
 from collie.clock import SystemClock
 from collie.detect.measurement import Sample
 from collie.errors import TestbedError
-from collie.hosts import HostsTestbed
 from collie.hosts.outage import may_be_outage
+from collie.hosts.testbed import HostsTestbed
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Measured, Reviver, SetupFailed

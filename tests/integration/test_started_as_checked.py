@@ -10,7 +10,8 @@ import pytest
 
 from collie.clock import SystemClock
 from collie.errors import AgentError, TestbedError
-from collie.hosts import CheckState, check_hosts
+from collie.hosts.check import check_hosts
+from collie.hosts.findings import CheckState
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
@@ -61,7 +62,7 @@ def test_a_file_that_is_exchanged_again_and_again_never_runs(exchanged: HostSess
 def test_a_file_that_was_exchanged_is_shipped_anew(plain: HostSession, tmp_path: Path) -> None:
     (tmp_path / ARCHIVE.path).parent.mkdir(parents=True)
     (tmp_path / ARCHIVE.path).write_bytes(THEIRS)
-    assert plain.facts
+    assert plain.info
     assert (tmp_path / ARCHIVE.path).read_bytes() == ARCHIVE.data
     assert not (tmp_path / "theirs-ran").exists()
 

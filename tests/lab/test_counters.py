@@ -15,10 +15,11 @@ from collie.content.catalogs import load_catalog
 from collie.counters.catalog import Catalog
 from collie.counters.series import rates
 from collie.detect.measurement import Measurement
-from collie.hosts import HostsTestbed, WindowPolicy
+from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Measured
-from collie.readings.curve import Curve
+from collie.readings.delivery import Curve
+from collie.readings.policy import WindowPolicy
 from collie.readings.samples import AgentSample, snapshot
 from collie.ssh import SshRemote
 from collie.workloads.workload import Workload

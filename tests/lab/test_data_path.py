@@ -13,10 +13,13 @@ import pytest
 
 from collie.content.catalogs import load_catalog
 from collie.errors import TestbedError
-from collie.hosts import CheckState, Finding, HostsTestbed, WindowPolicy, check_hosts
+from collie.hosts.check import check_hosts
+from collie.hosts.findings import CheckState, Finding
+from collie.hosts.testbed import HostsTestbed
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Pair
 from collie.ports import Measured, Remote, RunResult, SetupFailed
+from collie.readings.policy import WindowPolicy
 from collie.ssh import SshRemote
 from collie.testing.remote_suite import SOON
 from collie.workloads.workload import Connection, Workload

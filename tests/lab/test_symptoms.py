@@ -15,9 +15,10 @@ from collie.content.spaces import load_space
 from collie.detect.bounds import Bound, Calibration
 from collie.detect.judge import judge
 from collie.detect.symptom import Symptom, Verdict
-from collie.hosts import HostsTestbed, WindowPolicy
+from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Pair
 from collie.ports import CampaignHeader, Measured, Remote
+from collie.readings.policy import WindowPolicy
 from collie.ssh import SshRemote
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink

@@ -10,7 +10,7 @@ import pytest
 from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
 from collie.detect.measurement import Measurement, Victim
-from collie.hosts import HostsTestbed
+from collie.hosts.testbed import HostsTestbed
 from collie.ports import Measured
 from collie.ssh import SshRemote
 from collie.workloads.workload import Opcode, QpType, Workload

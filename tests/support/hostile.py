@@ -44,7 +44,7 @@ from collie.content.workload_files import load_workload
 from collie.counters.catalog import Catalog
 from collie.errors import CollieError
 from collie.hosts.answers import ANSWERS
-from collie.hosts.facts import parse_facts, rdma_port
+from collie.hosts.host_info import parse_host_info, rdma_port
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host
@@ -325,7 +325,7 @@ class Answers(Target):
             if do == "samples":
                 samples = [parse_sample(each, 0.0) for each in typed(Sequence[Mapping[str, Any]], answer)]
             elif do == "hello":
-                facts = parse_facts(typed(Mapping[str, Any], answer))
+                info = parse_host_info(typed(Mapping[str, Any], answer))
             elif do == "failed":
                 error = typed(Mapping[str, Any] | None, typed(Mapping[str, Any], answer).get("error"))
             else:
@@ -335,7 +335,7 @@ class Answers(Target):
         if do == "samples":
             _measured(samples)
         elif do == "hello":
-            rdma_port(Host("h", "h", "192.0.2.1", "rxe0"), facts)
+            rdma_port(Host("h", "h", "192.0.2.1", "rxe0"), info)
         elif do == "failed":
             str(StepFailed("h", dict(error or {}), "prepare")).encode()
         elif do == "fingerprint":

@@ -11,7 +11,7 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.hosts.data_path import failure_of
 from collie.hosts.diagnosis import Layer, PathFailure, ProofStage, diagnose, unequal_mtu
 from collie.hosts.drop_rules import DropRule
-from collie.hosts.facts import Gid, PortFacts
+from collie.hosts.host_info import Gid, PortInfo
 from collie.hosts.wire import Link, Neighbour, PathEnd, Ping
 from collie.inventory.hosts import Host
 
@@ -19,7 +19,7 @@ UP = frozenset({"BROADCAST", "MULTICAST", "UP", "LOWER_UP"})
 REACHED, LOST = Ping(passed=True), Ping(passed=False)
 
 
-PORT = PortFacts(1, "ACTIVE", 4096, 100e9, "eth1", (), "Ethernet")
+PORT = PortInfo(1, "ACTIVE", 4096, "100 Gb/sec", "eth1", (), "Ethernet")
 
 
 def end(name: str, number: int) -> PathEnd:

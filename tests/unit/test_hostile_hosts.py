@@ -13,7 +13,7 @@ import pytest
 
 from collie.errors import HostUnreachable
 from collie.hosts import protocol
-from collie.hosts.facts import matching_gid, parse_facts
+from collie.hosts.host_info import matching_gid, parse_host_info
 from collie.hosts.protocol import AgentClient, AgentGone, StepFailed
 from collie.inventory.hosts import Host
 from collie.readings.samples import parse_sample
@@ -159,11 +159,11 @@ def test_a_sample_of_another_shape_is_none(path: tuple[str, ...], value: object)
 )
 def test_a_hello_of_another_shape_is_none(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        parse_facts({**HELLO, **wrong})
+        parse_host_info({**HELLO, **wrong})
 
 
 def test_a_rate_and_an_address_that_are_none_are_unknown() -> None:
-    port = parse_facts({**HELLO, "devices": [DEVICE]}).devices[0].ports[0]
+    port = parse_host_info({**HELLO, "devices": [DEVICE]}).devices[0].ports[0]
     assert port.rate_bps is None
     assert matching_gid(port, "192.0.2.1") is None
 

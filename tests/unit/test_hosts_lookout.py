@@ -10,7 +10,7 @@ from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample
 from collie.readings.recording import Recording
 from collie.readings.sample_monitor import SampleMonitor
-from collie.readings.samples import AgentSample, FlowTotals
+from collie.readings.samples import AgentSample, FlowTotals, QpMessages
 from collie.readings.victim import victim_flow
 from collie.workloads.plan import Flow, flows
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -27,7 +27,7 @@ Ends = Mapping[str, Mapping[str, Counted]]
 
 def totals(counted: Counted, seconds: float) -> FlowTotals:
     delivered, returned = (None if bps is None else round(bps * seconds / 8) for bps in counted)
-    return FlowTotals(None, delivered, 0, 0, 0, returned)
+    return FlowTotals(None, delivered, QpMessages(0, 0, 0), 0, returned)
 
 
 def recorded(ends: Ends) -> Recording:

@@ -14,9 +14,10 @@ import pytest
 from collie.clock import SystemClock
 from collie.counters.catalog import Catalog
 from collie.errors import HostUnreachable, TestbedError
-from collie.hosts import HostsTestbed, check_hosts
+from collie.hosts.check import check_hosts
 from collie.hosts.fingerprint import fingerprints
 from collie.hosts.session import Archive, HostSession
+from collie.hosts.testbed import HostsTestbed
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Channel, Completed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from collie.readings.health import generator_health
 from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import may_settle
 from collie.readings.recording import Recording
-from collie.readings.samples import AgentSample, EngineTotals, FlowTotals, parse_sample
+from collie.readings.samples import AgentSample, EngineTotals, FlowTotals, HostCpu, QpMessages, parse_sample
 from collie.readings.window import measurement
 from collie.workloads.plan import flows, streams
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
@@ -73,10 +74,8 @@ def host(
                     key: FlowTotals(
                         posted_messages=int(100 * t) if key.endswith("/requester") else None,
                         delivered_bytes=None if counted is None else int(counted(t)),
-                        slowest_qp_messages=int(qp_messages[0] * t),
-                        fastest_qp_messages=int(qp_messages[2] * t),
+                        qp_messages=QpMessages(int(qp_messages[0] * t), qp_messages[1] * t, int(qp_messages[2] * t)),
                         failed_qps=0,
-                        mean_qp_messages=qp_messages[1] * t,
                     )
                     for key, counted in flows.items()
                 },
@@ -89,10 +88,14 @@ def host(
                 },
                 dropped=dropped * number,
                 link=link(t),
-                host_cpu_seconds={"user": cpu[2] * t, "system": 0.0, "idle": cpu[3] * t} if cpu else {},
+                host=HostCpu({"user": cpu[2] * t, "system": 0.0, "idle": cpu[3] * t} if cpu else {}),
             )
         )
     return made
+
+
+def with_cpu(sample: AgentSample, **changes: Any) -> AgentSample:
+    return replace(sample, host=replace(sample.host, **changes))
 
 
 def steady(rate: float) -> Bytes:
@@ -385,7 +388,7 @@ def test_a_generator_whose_cpu_others_took_did_not_drive_the_run(
 
 def test_kernel_workers_of_a_software_device_are_no_other_processes() -> None:
     a = host(0.0, {"a-b/requester": steady(1e6)}, cpu=(0.2, 0.01, 0.7, 0.0))
-    a = [replace(sample, device_cpu_seconds=0.45 * sample.clock) for sample in a]
+    a = [with_cpu(sample, device_cpu_seconds=0.45 * sample.clock) for sample in a]
     b = host(0.0, {"a-b/responder": None})
     assert generator_health(Workload(), {"a": a, "b": b}, software=True).driven
 
@@ -393,10 +396,10 @@ def test_kernel_workers_of_a_software_device_are_no_other_processes() -> None:
 def test_soft_interrupts_that_count_as_system_are_no_other_processes() -> None:
     def health(threads: float, counted: float) -> GeneratorHealth:
         a = [
-            replace(
+            with_cpu(
                 sample,
                 softirq_thread_cpu_seconds=threads * sample.clock,
-                host_cpu_seconds={**sample.host_cpu_seconds, "softirq": counted * sample.clock},
+                cpu_seconds={**sample.host.cpu_seconds, "softirq": counted * sample.clock},
             )
             for sample in host(0.0, {"a-b/requester": steady(1e6)}, cpu=(0.2, 0.01, 0.5, 0.0))
         ]
@@ -424,7 +427,7 @@ def test_kernel_workers_of_a_host_count_once_whichever_of_its_devices_work_there
     cpu = (0.5, 0.5, 2.0, 0.0)
     a = host(0.0, {"a-b/requester": steady(1e6)}, engine=EMPTY, cpu=cpu)
     b = host(0.0, {"a-b/responder": None}, engine=EMPTY, cpu=cpu)
-    both = ([replace(sample, device_cpu_seconds=0.6 * sample.clock) for sample in samples] for samples in (a, b))
+    both = ([with_cpu(sample, device_cpu_seconds=0.6 * sample.clock) for sample in samples] for samples in (a, b))
     window = dict(zip("ab", both, strict=True))
     health = generator_health(Workload(), window, machines=dict.fromkeys("ab", "server"))
     assert "took 40% of a CPU" in health.reason
@@ -473,8 +476,12 @@ def test_a_sample_of_the_protocol_is_read() -> None:
     assert sample.engine is not None
     assert sample.engine.idle_polls == 5
     assert sample.engine.wait_seconds is None
-    assert (sample.link["state"], sample.host_cpu_seconds["user"], sample.agent_cpu_seconds) == ("4: ACTIVE", 1.5, 0.25)
-    assert sample.device_cpu_seconds == 0.125
+    assert (sample.link["state"], sample.host.cpu_seconds["user"], sample.host.agent_cpu_seconds) == (
+        "4: ACTIVE",
+        1.5,
+        0.25,
+    )
+    assert sample.host.device_cpu_seconds == 0.125
     assert parse_sample({"clock": 1, "clock_end": 1, "counters": {}}, 0.0).engine is None
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
 from collie.hosts.capabilities import capabilities
-from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, RdmaPort
+from collie.hosts.host_info import DeviceInfo, HostInfo, PortInfo, RdmaPort
 from collie.inventory.hosts import Host
 from collie.plain import CODEC, typed
 from collie.workloads.dimension import Choice, Ordered
@@ -135,11 +135,11 @@ def test_capabilities_survive_the_record(restrictions: tuple[Restriction, ...]) 
 
 
 def host(name: str, *, max_qp: int = 16_000, mtu: int = 4096, nodes: tuple[int, ...] = (), driver: str = "rxe") -> Any:
-    ports = (PortFacts(1, "ACTIVE", mtu, None, "eth1", ()),)
-    device = DeviceFacts("dev0", driver, None, None, ports, {"max_qp": max_qp, "max_qp_wr": 1024})
-    facts = HostFacts("6.1", "3.11", (), nodes, 1 << 30, (device,), {})
+    ports = (PortInfo(1, "ACTIVE", mtu, None, "eth1", ()),)
+    device = DeviceInfo("dev0", driver, None, None, ports, {"max_qp": max_qp, "max_qp_wr": 1024})
+    info = HostInfo("6.1", "3.11", (), nodes, 1 << 30, (device,), {})
     port = RdmaPort("dev0", driver, 1, "eth1", 1, None, "", nodes)
-    return Host(name, f"mgmt-{name}", "192.0.2.1", "dev0"), facts, port
+    return Host(name, f"mgmt-{name}", "192.0.2.1", "dev0"), info, port
 
 
 def test_hosts_can_do_what_the_least_of_them_can() -> None:
@@ -163,9 +163,9 @@ def test_transports_are_known_by_the_driver_of_the_pci_device(driver: str) -> No
 
 
 def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:
-    lacking, facts, port = host("right")
-    facts = dataclasses.replace(facts, rdma_cm_error="librdmacm.so.1 is not there")
-    space, drops = prune(load_space("soft-roce"), capabilities([host("left"), (lacking, facts, port)]))
+    lacking, info, port = host("right")
+    info = dataclasses.replace(info, rdma_cm_error="librdmacm.so.1 is not there")
+    space, drops = prune(load_space("soft-roce"), capabilities([host("left"), (lacking, info, port)]))
     assert "connection" not in space.dimensions
     assert "connection rdma_cm: right has no RDMA-CM: librdmacm.so.1 is not there" in [str(drop) for drop in drops]
 

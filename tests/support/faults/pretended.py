@@ -13,10 +13,11 @@ from pathlib import Path
 
 from collie.content.catalogs import find_catalog
 from collie.errors import HostUnreachable
-from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
+from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Completed, Testbed
+from collie.readings.policy import WindowPolicy
 from collie.ssh.local import LocalChannel, LocalRemote
 from collie.testing.fake_agent import GID_ENTRY, fake_agent_program
 

@@ -10,7 +10,7 @@ import pytest
 
 from collie.detect.bounds import UNBOUNDED
 from collie.errors import TestbedError
-from collie.hosts.facts import RdmaPort, line_rate, numa_node, parse_facts, rdma_port
+from collie.hosts.host_info import RdmaPort, line_rate, numa_node, parse_host_info, rdma_port
 from collie.hosts.processes import processes
 from collie.inventory.hosts import UNSPECIFIED, Host, HostSpecification
 from collie.workloads.workload import Opcode, Workload
@@ -51,13 +51,13 @@ def hello(**port: Any) -> dict[str, Any]:
 
 
 def test_the_gid_is_the_roce_v2_one_of_the_data_address_and_that_is_explained() -> None:
-    port = rdma_port(HOST, parse_facts(hello()))
+    port = rdma_port(HOST, parse_host_info(hello()))
     assert (port.gid_index, port.driver, port.rate_bps) == (3, "mlx5_core", 100e9)
     assert "GID index 3, the RoCE v2 GID of data_address 192.168.77.1" in port.explanation
 
 
 def test_a_gid_index_in_the_hosts_file_wins() -> None:
-    port = rdma_port(replace(HOST, gid_index=0), parse_facts(hello()))
+    port = rdma_port(replace(HOST, gid_index=0), parse_host_info(hello()))
     assert port.gid_index == 0
     assert "as the hosts file says" in port.explanation
 
@@ -76,17 +76,17 @@ def test_what_is_missing_is_named_with_the_host_and_the_way_to_mend_it(
     host: Host, port: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(TestbedError, match=f"lab-a.*{message}.*collie hosts check"):
-        rdma_port(host, parse_facts(hello(**port)))
+        rdma_port(host, parse_host_info(hello(**port)))
 
 
 def test_what_changes_from_start_to_start_is_not_in_the_description() -> None:
-    description = parse_facts(hello()).description
+    description = parse_host_info(hello()).description
     assert not {"id", "ok", "pid", "clock", "memory_available_bytes"} & set(description)
     assert description["kernel"] == "6.1"
 
 
 def test_numa_distance_is_counted_from_the_nic() -> None:
-    port = rdma_port(HOST, parse_facts(hello()))
+    port = rdma_port(HOST, parse_host_info(hello()))
     assert [numa_node(port, distance) for distance in (0, 1)] == [1, 0]
     with pytest.raises(ValueError, match="NUMA distance 2, but 2 nodes"):
         numa_node(port, 2)
@@ -150,7 +150,7 @@ TABLE: list[dict[str, Any]] = [
     ],
 )
 def test_the_gid_follows_the_data_address_whatever_its_form(address: str, index: int, says: str) -> None:
-    found = rdma_port(replace(HOST, data_address=address), parse_facts(hello(gids=TABLE)))
+    found = rdma_port(replace(HOST, data_address=address), parse_host_info(hello(gids=TABLE)))
     assert found.gid_index == index
     assert says in found.explanation
 
@@ -159,8 +159,8 @@ def number_of_processes(workload: Workload, *hosts: tuple[int | None, dict[str, 
     """Of hosts with `processes` in the hosts file, and what the agent says of CPUs."""
     ready = []
     for number, (reported, cpus) in enumerate(hosts):
-        facts, host = parse_facts(hello() | cpus), replace(HOST, name=f"host-{number}", processes=reported)
-        ready.append((host, facts, rdma_port(host, facts)))
+        info, host = parse_host_info(hello() | cpus), replace(HOST, name=f"host-{number}", processes=reported)
+        ready.append((host, info, rdma_port(host, info)))
     return processes(workload, ready)
 
 
@@ -188,11 +188,11 @@ def test_hosts_use_as_many_processes_as_each_of_them_may(
 
 
 def test_devices_of_one_host_share_the_cpus_of_their_node() -> None:
-    facts = parse_facts(hello() | MANY_CPUS)
+    info = parse_host_info(hello() | MANY_CPUS)
     first, second = (replace(HOST, name=f"server/{device}") for device in ("mlx5_0", "mlx5_1"))
-    port = rdma_port(HOST, facts)
+    port = rdma_port(HOST, info)
     many = Workload(qps=5000)
-    assert processes(many, [(first, facts, port), (second, facts, port)]) == 2
+    assert processes(many, [(first, info, port), (second, info, port)]) == 2
     elsewhere = replace(port, numa_nodes=tuple(reversed(port.numa_nodes)))
-    assert processes(many, [(first, facts, port), (second, facts, elsewhere)]) == 4
-    assert processes(many, [(replace(first, processes=9), facts, port), (second, facts, elsewhere)]) == 9
+    assert processes(many, [(first, info, port), (second, info, elsewhere)]) == 4
+    assert processes(many, [(replace(first, processes=9), info, port), (second, info, elsewhere)]) == 9
