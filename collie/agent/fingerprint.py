@@ -183,7 +183,7 @@ def rdma_core(root: str) -> Optional[str]:
     for folder in ("/usr/lib", "/usr/lib64", "/usr/lib/*", "/usr/local/lib"):
         paths += glob.glob(below(root, f"{folder}/libibverbs.so.1"))
     found = (RDMA_CORE.search(os.path.realpath(path)) for path in paths)
-    return next((version[1] for version in found if version), None)
+    return next((match[1] for match in found if match), None)
 
 
 def _congestion_control(root: str, base: str, port: int, netdev: Optional[str]) -> Fields:

@@ -11,7 +11,7 @@ Rules:
 
 1. Only this user and root can change a folder or link on the way from the home directory to PATH. Exceptions: a sticky
    folder such as /tmp, where others cannot replace this user's entries, and folders below one that only its owner can
-   enter.
+   enter. The folders of a link's target are checked, too.
 2. The file is read once, and an unnamed copy of the verified bytes runs.
 
 This module runs at every start, so it imports little and only the standard library.
@@ -36,9 +36,11 @@ class Refused(Exception):
 
 
 def settled(path: str) -> str:
-    """Return a path without links, in folders that no other user can change, or raise Refused.
+    """Return a path without links, in folders that no other user can change. Its last folders may be missing.
 
-    Its last folders may be missing.
+    Raises:
+        Refused: another user can change one.
+        OSError: a folder cannot be examined.
     """
     folder, name = os.path.split(path)
     here = os.getcwd()
