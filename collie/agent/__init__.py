@@ -1,8 +1,7 @@
-"""The program on each host under test: it drives RDMA traffic, samples counters, and ends with its controller.
+"""The program on each host under test. It drives RDMA traffic, samples counters, and ends with its controller.
 
-A resident agent answers requests and samples counters. Engines, forked for each run, own all verbs objects, so that
-SIGKILL ends a hung step. The program needs Python 3.9 and libibverbs or pyverbs 44, and imports nothing else of Collie.
-docs/reference/agent-protocol.md specifies its requests, replies and samples.
+A resident agent answers requests. Engines, forked for each run, own all verbs objects, so SIGKILL ends a hung step.
+The program needs Python 3.9 and libibverbs or pyverbs 44. docs/reference/agent-protocol.md specifies the protocol.
 """
 
 PROTOCOL = 2

@@ -20,19 +20,14 @@ from .pulse import Pulse
 AGENT_NICE = -10
 
 
-def prefer(nice: int) -> None:
-    """Set the priority of this process, if permitted."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, nice)
-
-
 def main() -> int:
     """Serve one controller on stdin and stdout."""
     source, sink = os.dup(0), os.dup(1)
     # Stray output of a library must not reach the protocol.
     os.dup2(2, 1)
     loaded = paths.load()
-    prefer(AGENT_NICE)
+    with contextlib.suppress(OSError):  # not permitted
+        os.setpriority(os.PRIO_PROCESS, 0, AGENT_NICE)
     gc.collect()
     gc.freeze()
     pulse = Pulse()

@@ -1,6 +1,6 @@
 """ABI of libibverbs (libibverbs.so.1, IBVERBS_1.1, 64-bit): structures and constants of the verbs that a run calls.
 
-Names are those of ``infiniband/verbs.h``. A test compares every size and offset with that header.
+A test compares every size and offset with ``infiniband/verbs.h``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,13 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_char, c_int, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, List, Tuple
+
+Members = List[Tuple[str, Any]]
+
+
+def members(kind: Any, names: str) -> Members:
+    """Return consecutive members of one type."""
+    return [(name, kind) for name in names.split()]
 
 
 class Gid(ctypes.Union):
@@ -19,13 +26,7 @@ class Gid(ctypes.Union):
 class GlobalRoute(ctypes.Structure):
     """``struct ibv_global_route``."""
 
-    _fields_ = [
-        ("dgid", Gid),
-        ("flow_label", c_uint32),
-        ("sgid_index", c_uint8),
-        ("hop_limit", c_uint8),
-        ("traffic_class", c_uint8),
-    ]
+    _fields_ = [("dgid", Gid), ("flow_label", c_uint32), *members(c_uint8, "sgid_index hop_limit traffic_class")]
 
 
 class AHAttr(ctypes.Structure):
@@ -34,34 +35,21 @@ class AHAttr(ctypes.Structure):
     _fields_ = [
         ("grh", GlobalRoute),
         ("dlid", c_uint16),
-        ("sl", c_uint8),
-        ("src_path_bits", c_uint8),
-        ("static_rate", c_uint8),
-        ("is_global", c_uint8),
-        ("port_num", c_uint8),
+        *members(c_uint8, "sl src_path_bits static_rate is_global port_num"),
     ]
 
 
 class QPCap(ctypes.Structure):
     """``struct ibv_qp_cap``."""
 
-    _fields_ = [
-        ("max_send_wr", c_uint32),
-        ("max_recv_wr", c_uint32),
-        ("max_send_sge", c_uint32),
-        ("max_recv_sge", c_uint32),
-        ("max_inline_data", c_uint32),
-    ]
+    _fields_ = members(c_uint32, "max_send_wr max_recv_wr max_send_sge max_recv_sge max_inline_data")
 
 
 class QPInitAttr(ctypes.Structure):
     """``struct ibv_qp_init_attr``."""
 
     _fields_ = [
-        ("qp_context", c_void_p),
-        ("send_cq", c_void_p),
-        ("recv_cq", c_void_p),
-        ("srq", c_void_p),
+        *members(c_void_p, "qp_context send_cq recv_cq srq"),
         ("cap", QPCap),
         ("qp_type", c_uint32),
         ("sq_sig_all", c_int),
@@ -72,31 +60,13 @@ class QPAttr(ctypes.Structure):
     """``struct ibv_qp_attr``."""
 
     _fields_ = [
-        ("qp_state", c_uint32),
-        ("cur_qp_state", c_uint32),
-        ("path_mtu", c_uint32),
-        ("path_mig_state", c_uint32),
-        ("qkey", c_uint32),
-        ("rq_psn", c_uint32),
-        ("sq_psn", c_uint32),
-        ("dest_qp_num", c_uint32),
-        ("qp_access_flags", c_uint32),
+        *members(c_uint32, "qp_state cur_qp_state path_mtu path_mig_state"),
+        *members(c_uint32, "qkey rq_psn sq_psn dest_qp_num qp_access_flags"),
         ("cap", QPCap),
-        ("ah_attr", AHAttr),
-        ("alt_ah_attr", AHAttr),
-        ("pkey_index", c_uint16),
-        ("alt_pkey_index", c_uint16),
-        ("en_sqd_async_notify", c_uint8),
-        ("sq_draining", c_uint8),
-        ("max_rd_atomic", c_uint8),
-        ("max_dest_rd_atomic", c_uint8),
-        ("min_rnr_timer", c_uint8),
-        ("port_num", c_uint8),
-        ("timeout", c_uint8),
-        ("retry_cnt", c_uint8),
-        ("rnr_retry", c_uint8),
-        ("alt_port_num", c_uint8),
-        ("alt_timeout", c_uint8),
+        *members(AHAttr, "ah_attr alt_ah_attr"),
+        *members(c_uint16, "pkey_index alt_pkey_index"),
+        *members(c_uint8, "en_sqd_async_notify sq_draining max_rd_atomic max_dest_rd_atomic min_rnr_timer"),
+        *members(c_uint8, "port_num timeout retry_cnt rnr_retry alt_port_num alt_timeout"),
         ("rate_limit", c_uint32),
     ]
 
@@ -104,7 +74,7 @@ class QPAttr(ctypes.Structure):
 class SrqAttr(ctypes.Structure):
     """``struct ibv_srq_attr``."""
 
-    _fields_ = [("max_wr", c_uint32), ("max_sge", c_uint32), ("srq_limit", c_uint32)]
+    _fields_ = members(c_uint32, "max_wr max_sge srq_limit")
 
 
 class SrqInitAttr(ctypes.Structure):
@@ -118,45 +88,18 @@ class DeviceAttr(ctypes.Structure):
 
     _fields_ = [
         ("fw_ver", c_char * 64),
-        ("node_guid", c_uint64),
-        ("sys_image_guid", c_uint64),
-        ("max_mr_size", c_uint64),
-        ("page_size_cap", c_uint64),
-        ("vendor_id", c_uint32),
-        ("vendor_part_id", c_uint32),
-        ("hw_ver", c_uint32),
-        ("max_qp", c_int),
-        ("max_qp_wr", c_int),
+        *members(c_uint64, "node_guid sys_image_guid max_mr_size page_size_cap"),
+        *members(c_uint32, "vendor_id vendor_part_id hw_ver"),
+        *members(c_int, "max_qp max_qp_wr"),
         ("device_cap_flags", c_uint32),
-        ("max_sge", c_int),
-        ("max_sge_rd", c_int),
-        ("max_cq", c_int),
-        ("max_cqe", c_int),
-        ("max_mr", c_int),
-        ("max_pd", c_int),
-        ("max_qp_rd_atom", c_int),
-        ("max_ee_rd_atom", c_int),
-        ("max_res_rd_atom", c_int),
-        ("max_qp_init_rd_atom", c_int),
-        ("max_ee_init_rd_atom", c_int),
+        *members(c_int, "max_sge max_sge_rd max_cq max_cqe max_mr max_pd max_qp_rd_atom max_ee_rd_atom"),
+        *members(c_int, "max_res_rd_atom max_qp_init_rd_atom max_ee_init_rd_atom"),
         ("atomic_cap", c_uint32),
-        ("max_ee", c_int),
-        ("max_rdd", c_int),
-        ("max_mw", c_int),
-        ("max_raw_ipv6_qp", c_int),
-        ("max_raw_ethy_qp", c_int),
-        ("max_mcast_grp", c_int),
-        ("max_mcast_qp_attach", c_int),
-        ("max_total_mcast_qp_attach", c_int),
-        ("max_ah", c_int),
-        ("max_fmr", c_int),
-        ("max_map_per_fmr", c_int),
-        ("max_srq", c_int),
-        ("max_srq_wr", c_int),
-        ("max_srq_sge", c_int),
+        *members(c_int, "max_ee max_rdd max_mw max_raw_ipv6_qp max_raw_ethy_qp"),
+        *members(c_int, "max_mcast_grp max_mcast_qp_attach max_total_mcast_qp_attach"),
+        *members(c_int, "max_ah max_fmr max_map_per_fmr max_srq max_srq_wr max_srq_sge"),
         ("max_pkeys", c_uint16),
-        ("local_ca_ack_delay", c_uint8),
-        ("phys_port_cnt", c_uint8),
+        *members(c_uint8, "local_ca_ack_delay phys_port_cnt"),
     ]
 
     @property
@@ -169,27 +112,12 @@ class PortAttr(ctypes.Structure):
     """``struct ibv_port_attr``."""
 
     _fields_ = [
-        ("state", c_uint32),
-        ("max_mtu", c_uint32),
-        ("active_mtu", c_uint32),
+        *members(c_uint32, "state max_mtu active_mtu"),
         ("gid_tbl_len", c_int),
-        ("port_cap_flags", c_uint32),
-        ("max_msg_sz", c_uint32),
-        ("bad_pkey_cntr", c_uint32),
-        ("qkey_viol_cntr", c_uint32),
-        ("pkey_tbl_len", c_uint16),
-        ("lid", c_uint16),
-        ("sm_lid", c_uint16),
-        ("lmc", c_uint8),
-        ("max_vl_num", c_uint8),
-        ("sm_sl", c_uint8),
-        ("subnet_timeout", c_uint8),
-        ("init_type_reply", c_uint8),
-        ("active_width", c_uint8),
-        ("active_speed", c_uint8),
-        ("phys_state", c_uint8),
-        ("link_layer", c_uint8),
-        ("flags", c_uint8),
+        *members(c_uint32, "port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr"),
+        *members(c_uint16, "pkey_tbl_len lid sm_lid"),
+        *members(c_uint8, "lmc max_vl_num sm_sl subnet_timeout init_type_reply"),
+        *members(c_uint8, "active_width active_speed phys_state link_layer flags"),
         ("port_cap_flags2", c_uint16),
     ]
 
@@ -197,30 +125,13 @@ class PortAttr(ctypes.Structure):
 class Qp(ctypes.Structure):
     """Head of ``struct ibv_qp``."""
 
-    _fields_ = [
-        ("context", c_void_p),
-        ("qp_context", c_void_p),
-        ("pd", c_void_p),
-        ("send_cq", c_void_p),
-        ("recv_cq", c_void_p),
-        ("srq", c_void_p),
-        ("handle", c_uint32),
-        ("qp_num", c_uint32),
-    ]
+    _fields_ = members(c_void_p, "context qp_context pd send_cq recv_cq srq") + members(c_uint32, "handle qp_num")
 
 
 class Mr(ctypes.Structure):
     """``struct ibv_mr``."""
 
-    _fields_ = [
-        ("context", c_void_p),
-        ("pd", c_void_p),
-        ("addr", c_void_p),
-        ("length", c_size_t),
-        ("handle", c_uint32),
-        ("lkey", c_uint32),
-        ("rkey", c_uint32),
-    ]
+    _fields_ = [*members(c_void_p, "context pd addr"), ("length", c_size_t), *members(c_uint32, "handle lkey rkey")]
 
 
 class CompChannel(ctypes.Structure):
@@ -229,69 +140,14 @@ class CompChannel(ctypes.Structure):
     _fields_ = [("context", c_void_p), ("fd", c_int), ("refcnt", c_int)]
 
 
-class RecvWR(ctypes.Structure):
-    """``struct ibv_recv_wr``."""
-
-    _fields_ = [("wr_id", c_uint64), ("next", c_void_p), ("sg_list", c_void_p), ("num_sge", c_int)]
-
-
-class Rdma(ctypes.Structure):
-    """Member ``rdma`` of the union ``wr``."""
-
-    _fields_ = [("remote_addr", c_uint64), ("rkey", c_uint32)]
-
-
-class Atomic(ctypes.Structure):
-    """Member ``atomic`` of the union ``wr``."""
-
-    _fields_ = [("remote_addr", c_uint64), ("compare_add", c_uint64), ("swap", c_uint64), ("rkey", c_uint32)]
-
-
-class Ud(ctypes.Structure):
-    """Member ``ud`` of the union ``wr``."""
-
-    _fields_ = [("ah", c_void_p), ("remote_qpn", c_uint32), ("remote_qkey", c_uint32)]
-
-
-class Remote(ctypes.Union):
-    """The union ``wr`` of ``struct ibv_send_wr``."""
-
-    _fields_ = [("rdma", Rdma), ("atomic", Atomic), ("ud", Ud)]
-
-
-class SendWR(ctypes.Structure):
-    """``struct ibv_send_wr``. No workload uses its last members."""
-
-    _fields_ = [
-        ("wr_id", c_uint64),
-        ("next", c_void_p),
-        ("sg_list", c_void_p),
-        ("num_sge", c_int),
-        ("opcode", c_uint32),
-        ("send_flags", c_uint32),
-        ("imm_data", c_uint32),
-        ("wr", Remote),
-        ("unused", c_uint64 * 7),
-    ]
-
-
 class Wc(ctypes.Structure):
     """``struct ibv_wc``."""
 
     _fields_ = [
         ("wr_id", c_uint64),
-        ("status", c_uint32),
-        ("opcode", c_uint32),
-        ("vendor_err", c_uint32),
-        ("byte_len", c_uint32),
-        ("imm_data", c_uint32),
-        ("qp_num", c_uint32),
-        ("src_qp", c_uint32),
-        ("wc_flags", c_uint32),
-        ("pkey_index", c_uint16),
-        ("slid", c_uint16),
-        ("sl", c_uint8),
-        ("dlid_path_bits", c_uint8),
+        *members(c_uint32, "status opcode vendor_err byte_len imm_data qp_num src_qp wc_flags"),
+        *members(c_uint16, "pkey_index slid"),
+        *members(c_uint8, "sl dlid_path_bits"),
     ]
 
 
@@ -300,7 +156,7 @@ REQ_NOTIFY_CQ = ctypes.CFUNCTYPE(c_int, c_void_p, c_int)
 POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 
 # Members of struct ibv_context_ops by position. The data path calls five, the others are void pointers.
-OPS: List[Tuple[str, Any]] = [(f"op{number}", c_void_p) for number in range(32)]
+OPS: Members = [(f"op{number}", c_void_p) for number in range(32)]
 for _position, _name, _type in (
     (11, "poll_cq", POLL_CQ),
     (12, "req_notify_cq", REQ_NOTIFY_CQ),

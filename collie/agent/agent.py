@@ -34,9 +34,8 @@ class Agent(Loop):
         pulse: Pulse,
         make_reader: Callable[[str, int, Optional[str]], CounterReader] = CounterReader,
         queue_pairs: Callable[[str], Optional[List[QueuePair]]] = list_queue_pairs,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(lines, Sampling(make_reader, clock), clock, pulse)
+        super().__init__(lines, Sampling(make_reader), pulse)
         self._make_engine, self._queue_pairs = make_engine, queue_pairs
         self._totals: Dict[str, Any] = {}
         self._engine_pids: List[int] = []
@@ -61,7 +60,7 @@ class Agent(Loop):
         return self._handlers[request.do](request)
 
     def finish(self, step: Step, reply: Dict[str, Any]) -> Dict[str, Any]:
-        """Update the run after an engine's reply, and add the agent's fields to it."""
+        """Update the run, and complete the reply."""
         do = step.request.do
         run = self._run
         if do == "hello":
@@ -74,7 +73,7 @@ class Agent(Loop):
                 step.engines.reap(GRACE_SECONDS)
             started = step.ends_at - step.request.deadline_seconds
             self.lose_engines()
-            return {**reply, "qps_left": self._qps_left(), "seconds": round(self._clock() - started, 3)}
+            return {**reply, "qps_left": self._qps_left(), "seconds": round(time.monotonic() - started, 3)}
         if do == "prepare":
             run.plans, run.data_path = reply["flows"], reply["data_path"]
             reply["engine_pids"] = run.engines.pids
@@ -83,7 +82,7 @@ class Agent(Loop):
         run.phase = AFTER.get(do, run.phase)
         if do == "start":
             self._sampling.start(step.request.fields.get("period_seconds"))
-            reply["clock"] = self._clock()
+            reply["clock"] = time.monotonic()
         return reply
 
     def _hello(self, request: Request) -> None:
@@ -95,7 +94,7 @@ class Agent(Loop):
         self.hand_over(request, Engines(self._make_engine, {}), {})
 
     def _ping(self, _request: Request) -> Dict[str, Any]:
-        return {"clock": self._clock(), "phase": self._run.phase if self._run else "idle"}
+        return {"clock": time.monotonic(), "phase": self._run.phase if self._run else "idle"}
 
     def _set_sampling(self, request: Request) -> Dict[str, Any]:
         fields = request.fields

@@ -1,4 +1,4 @@
-"""Builds the archive that is copied to a host. Runs at the controller, with the standard library only."""
+"""Builds the archive that is copied to a host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def sources() -> Dict[str, bytes]:
-    """Return the files of the archive by name."""
+    """Return the archive's files by name."""
     here = Path(__file__).parent
     files = {"__main__.py": (here / MAIN).read_bytes(), "collie/__init__.py": b""}
     for path in here.glob("*.py"):
@@ -38,7 +38,7 @@ def sources() -> Dict[str, bytes]:
 
 
 def build() -> bytes:
-    """Return the archive. The same sources give the same bytes."""
+    """Return the archive. It depends on the sources alone."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(sources().items()):
@@ -50,5 +50,5 @@ def build() -> bytes:
 
 
 def digest(archive: bytes) -> str:
-    """Return a short digest of the archive, which names it on the host."""
+    """Return the digest that names the archive on the host."""
     return hashlib.sha256(archive).hexdigest()[:16]

@@ -1,10 +1,9 @@
-"""The engine as the resident agent sees it: a forked process behind a socket, which can always be killed."""
+"""The engine as the resident agent sees it: a forked process behind a socket."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import gc
 import json
 import os
@@ -16,6 +15,7 @@ import traceback
 from typing import Any, Dict, List, Optional
 
 from .engine import Engine
+from .kernel_files import read_text
 from .lines import Lines
 from .paths import DataPaths
 from .pulse import SILENCE_SECONDS, Pulse
@@ -28,7 +28,7 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends."""
+    """Have the kernel kill this process with its parent."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the parent ended before prctl
         os._exit(1)
@@ -38,7 +38,7 @@ class EngineProcess:
     """One forked engine."""
 
     def __init__(self, paths: DataPaths, ends: Dict[str, int], pulse: Pulse) -> None:
-        """Fork an engine with totals for ``ends`` (flow key: queue pairs). It ends when ``pulse`` stops."""
+        """Fork an engine for ``ends`` (flow key: queue pairs)."""
         self.totals = Totals(ends)
         ours, theirs = socket.socketpair()
         parent = os.getpid()
@@ -73,7 +73,7 @@ class EngineProcess:
             os._exit(code)
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when the engine answers or ends."""
+        """Return the descriptor of replies and of the end."""
         return self._socket.fileno()
 
     @property
@@ -82,17 +82,17 @@ class EngineProcess:
         return self._lines.backlog > 0
 
     def flush(self) -> None:
-        """Write pending commands without blocking."""
+        """Write without blocking."""
         self._lines.flush()
 
     def send(self, command: Dict[str, Any]) -> None:
-        """Send a command and set the word that the traffic loop watches."""
+        """Send a command, and interrupt the traffic loop."""
         # Set first: the engine clears the word when it reads the line.
         self.totals.words[ATTENTION] = 1
         self._lines.send(command)
 
     def receive(self) -> List[Dict[str, Any]]:
-        """Return the replies that have arrived."""
+        """Return the replies so far."""
         return [dict(json.loads(line)) for line in self._lines.receive()]
 
     @property
@@ -100,37 +100,25 @@ class EngineProcess:
         """Whether the engine has closed its socket."""
         return self._lines.closed
 
-    def cpu_seconds(self) -> Optional[float]:
-        """Return the CPU time, by the clock that Linux derives from a pid."""
+    def times(self) -> Dict[str, Optional[float]]:
+        """Return CPU times, None if unknown."""
+        times: Dict[str, Optional[float]] = dict.fromkeys(("cpu_seconds", "cpu_user_seconds", "wait_seconds"))
         if self.status is not None:
-            return None
-        try:
-            return time.clock_gettime(~self.pid << 3 | 2)
-        except OSError:
-            return None
-
-    def wait_seconds(self) -> Optional[float]:
-        """Return the time for which the engine was ready and had no CPU, None where the kernel does not report it."""
-        return None if self.status is not None else waited(self.pid)
-
-    def cpu_user_seconds(self) -> Optional[float]:
-        """Return the CPU time outside the kernel, in clock ticks (10 ms)."""
-        try:
-            with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
-                after_name = file.read().rpartition(")")[2].split()
-        except OSError:
-            return None
-        return int(after_name[11]) / os.sysconf("SC_CLK_TCK")
+            return times
+        with contextlib.suppress(OSError):
+            times["cpu_seconds"] = time.clock_gettime(~self.pid << 3 | 2)  # the clock that Linux derives from a pid
+        if stat := read_text(f"/proc/{self.pid}/stat"):
+            times["cpu_user_seconds"] = int(stat.rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+        times["wait_seconds"] = waited(self.pid)
+        return times
 
     def reap(self, seconds: float) -> bool:
-        """Wait at most ``seconds``. Return whether the process is gone."""
+        """Wait. Return whether it is gone."""
         end = time.monotonic() + seconds
         while self.status is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except OSError as error:
-                if error.errno != errno.ECHILD:
-                    raise
+            except ChildProcessError:
                 pid, status = self.pid, 0
             if pid:
                 self.status = status
@@ -141,15 +129,14 @@ class EngineProcess:
                 time.sleep(0.005)
         return True
 
-    def kill(self, seconds: float = 2.0) -> bool:
-        """Kill the process, so that the kernel frees its queue pairs. Return whether it is gone within ``seconds``."""
+    def kill(self) -> None:
+        """Kill the process. Then the kernel frees its queue pairs."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-        return self.reap(seconds)
 
     def last_words(self) -> str:
-        """Describe how the process ended."""
+        """Describe the end of the process."""
         if self.status is None:
             return "the engine does not answer"
         if os.WIFSIGNALED(self.status):

@@ -1,12 +1,14 @@
 """ABI of librdmacm (librdmacm.so.1, RDMACM_1.2, 64-bit): structures and constants of the calls that connect.
 
-Names are those of ``rdma/rdma_cma.h``. A test compares every offset with that header.
+A test compares every offset with ``rdma/rdma_cma.h``.
 """
 
 from __future__ import annotations
 
 import ctypes
 from ctypes import c_int, c_uint8, c_uint32, c_void_p
+
+from .abi import members
 
 
 class EventChannel(ctypes.Structure):
@@ -20,19 +22,14 @@ class ConnParam(ctypes.Structure):
 
     _fields_ = [
         ("private_data", c_void_p),
-        ("private_data_len", c_uint8),
-        ("responder_resources", c_uint8),
-        ("initiator_depth", c_uint8),
-        ("flow_control", c_uint8),
-        ("retry_count", c_uint8),
-        ("rnr_retry_count", c_uint8),
-        ("srq", c_uint8),
+        *members(c_uint8, "private_data_len responder_resources initiator_depth flow_control"),
+        *members(c_uint8, "retry_count rnr_retry_count srq"),
         ("qp_num", c_uint32),
     ]
 
 
 class Param(ctypes.Union):
-    """The union ``param`` of ``struct rdma_cm_event``, without the member for datagrams."""
+    """The union ``param``, without the member for datagrams."""
 
     _fields_ = [("conn", ConnParam)]
 
@@ -40,13 +37,7 @@ class Param(ctypes.Union):
 class Event(ctypes.Structure):
     """Head of ``struct rdma_cm_event``."""
 
-    _fields_ = [
-        ("id", c_void_p),
-        ("listen_id", c_void_p),
-        ("event", c_uint32),
-        ("status", c_int),
-        ("param", Param),
-    ]
+    _fields_ = [*members(c_void_p, "id listen_id"), ("event", c_uint32), ("status", c_int), ("param", Param)]
 
 
 class Enums:

@@ -1,7 +1,6 @@
 """Compiles the traffic loop (``native/traffic.c``) and recognises objects of the current source.
 
-Its users are the build of a wheel or an editable install, a controller with an outdated object, and an agent on a host
-that the shipped object does not fit. It imports nothing else of Collie.
+The build of a wheel uses this module alone, so it imports nothing else of Collie.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ ELF_X86_64 = 62
 
 
 class NotCompiled(Exception):
-    """There is no object. The text is the reason."""
+    """There is no object, for the reason in the text."""
 
 
 def read(folder: str) -> Dict[str, bytes]:
-    """Return the sources in a folder by name."""
+    """Return the sources in a folder."""
     found = {}
     for name in SOURCES:
         with open(os.path.join(folder, name), "rb") as file:
@@ -46,21 +45,16 @@ def digest(sources: Mapping[str, bytes]) -> str:
 
 
 def is_current(data: bytes, sources: Mapping[str, bytes]) -> bool:
-    """Return whether an object was compiled from these sources."""
+    """Whether an object was compiled from these sources."""
     return f"collie-source:{digest(sources)}\0".encode() in data
 
 
-def fits_shipping(data: bytes) -> bool:
-    """Return whether an object is for x86_64."""
+def _fits_shipping(data: bytes) -> bool:
     return data[:6] == b"\x7fELF\x02\x01" and int.from_bytes(data[18:20], "little") == ELF_X86_64
 
 
 def compile_object(sources: Mapping[str, bytes]) -> bytes:
-    """Compile for this machine with the first available compiler.
-
-    Raises:
-        NotCompiled: no compiler, or its error.
-    """
+    """Compile with the first available compiler, or raise NotCompiled with its error."""
     problem = f"there is no C compiler ({', '.join(COMPILERS)})"
     with tempfile.TemporaryDirectory(prefix="collie-") as folder:
         for name, data in sources.items():
@@ -95,12 +89,9 @@ def _run(argv: list[str], folder: str) -> Optional[subprocess.CompletedProcess[s
 
 
 def current(folder: str) -> bytes:
-    """Return the current object of the sources in ``folder``, compiled if necessary.
+    """Return the current object in ``folder``, compiled if necessary.
 
-    An outdated object is removed even if compiling fails, because its code is not that of the source.
-
-    Raises:
-        NotCompiled: there is no object.
+    An outdated object is removed even if compiling raises NotCompiled.
     """
     sources, path = read(folder), os.path.join(folder, OBJECT)
     if os.path.exists(path):
@@ -111,7 +102,7 @@ def current(folder: str) -> bytes:
         with contextlib.suppress(OSError):
             os.unlink(path)
     data = compile_object(sources)
-    if not fits_shipping(data):
+    if not _fits_shipping(data):
         raise NotCompiled(f"the compiler does not target {SHIPPED_MACHINE}")
     with contextlib.suppress(OSError):  # read-only installation: compiled again next time
         _keep(path, data)
@@ -119,7 +110,7 @@ def current(folder: str) -> bytes:
 
 
 def _keep(path: str, data: bytes) -> None:
-    """Write atomically. Concurrent writers write the same bytes."""
+    """Write atomically."""
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
         file.write(data)
     os.chmod(file.name, 0o644)

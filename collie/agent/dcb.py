@@ -1,16 +1,16 @@
-"""Data Center Bridging of a network device by rtnetlink: PFC, ETS, trust, buffers. Needs no privilege.
+"""Data Center Bridging of a network device by rtnetlink: PFC, ETS, trust, buffers.
 
-Numbers are those of ``include/uapi/linux/dcbnl.h``. RTM_GETDCB with DCB_CMD_IEEE_GET returns one nest of IEEE 802.1Qaz
-attributes, or EOPNOTSUPP if the driver has no DCB.
+Numbers are those of ``include/uapi/linux/dcbnl.h``. A driver without DCB answers EOPNOTSUPP.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from typing import Any, Dict, List, Optional
+from contextlib import closing
+from typing import Any, Dict, Optional
 
-from .netlink import HEADER, NLM_F_REQUEST, NLMSG_ERROR, attributes, messages
+from .netlink import NLM_F_ACK, NetlinkSocket, attribute_text, attributes
 
 RTM_GETDCB, CMD_IEEE_GET = 78, 21
 ATTR_IFNAME, ATTR_IEEE = 1, 13
@@ -20,31 +20,25 @@ APP = struct.Struct("=BBH")
 SELECTORS = {1: "ethertype", 2: "stream", 3: "dgram", 4: "any", 5: "dscp", 24: "pcp"}
 SELECTOR_DSCP = 5
 TSA = {0: "strict", 1: "cbs", 2: "ets", 255: "vendor"}
-UNKNOWN = ("pfc_priorities", "pfc_delay", "ets_bandwidth", "ets_tsa", "priority_to_tc", "trust", "dscp_to_priority")
+SETTINGS = (
+    *("pfc_priorities", "pfc_delay", "ets_bandwidth", "ets_tsa", "priority_to_tc"),
+    *("trust", "dscp_to_priority", "buffer_bytes", "priority_to_buffer"),
+)
 
 
 def ask(netdev: str) -> Optional[bytes]:
-    """Return the payload of the kernel's answer, None without DCB."""
-    name = netdev.encode() + b"\0"
-    attribute = struct.pack("=HH", 4 + len(name), ATTR_IFNAME) + name
-    attribute += b"\0" * (-len(attribute) % 4)
-    body = struct.pack("=BBH", socket.AF_UNSPEC, CMD_IEEE_GET, 0) + attribute
+    """Return the kernel's answer, None without DCB."""
+    body = struct.pack("=BBH", socket.AF_UNSPEC, CMD_IEEE_GET, 0) + attribute_text(ATTR_IFNAME, netdev)
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as route:
-            route.settimeout(1.0)
-            route.send(HEADER.pack(HEADER.size + len(body), RTM_GETDCB, NLM_F_REQUEST, 1, 0) + body)
-            for kind, payload in messages(route.recv(1 << 16)):
-                if kind != NLMSG_ERROR:
-                    return payload
+        with closing(NetlinkSocket(socket.NETLINK_ROUTE)) as route:
+            return next(iter(route.ask(RTM_GETDCB, NLM_F_ACK, body)), None)
     except OSError:
-        pass
-    return None
+        return None
 
 
 def parse(payload: Optional[bytes]) -> Dict[str, Any]:
     """Return the settings in an answer. None is unknown."""
-    result: Dict[str, Any] = dict.fromkeys(UNKNOWN)
-    result.update(buffer_bytes=None, priority_to_buffer=None)
+    result: Dict[str, Any] = dict.fromkeys(SETTINGS)
     top = dict(attributes(payload[4:])) if payload else {}
     ieee = dict(attributes(top.get(ATTR_IEEE, b"")))
     pfc, ets, buffers = ieee.get(PFC, b""), ieee.get(ETS, b""), ieee.get(BUFFER, b"")
@@ -64,19 +58,9 @@ def parse(payload: Optional[bytes]) -> Dict[str, Any]:
 
 
 def _trust(result: Dict[str, Any], ieee: Dict[int, bytes]) -> None:
-    """Add the trust mode: reported, or ``dscp`` if there is a DSCP map, which mlx5 keeps only in that mode."""
+    """Add the reported trust mode, or ``dscp`` if there is a DSCP map, which mlx5 keeps only in that mode."""
     entries = [APP.unpack_from(value) for _, value in attributes(ieee.get(APP_TABLE, b"")) if len(value) >= APP.size]
     dscp = sorted((protocol, priority) for selector, priority, protocol in entries if selector == SELECTOR_DSCP)
     result["dscp_to_priority"] = [f"{protocol}:{priority}" for protocol, priority in dscp]
-    reported: List[str] = [
-        SELECTORS.get(value[0], str(value[0])) for _, value in attributes(ieee.get(TRUST_TABLE, b""))
-    ]
-    if reported:
-        result["trust"] = " ".join(reported)
-    elif dscp:
-        result["trust"] = "dscp"
-
-
-def settings(netdev: str) -> Dict[str, Any]:
-    """Return PFC, ETS, trust and buffers of a network device. None is unknown."""
-    return parse(ask(netdev))
+    reported = [SELECTORS.get(value[0], str(value[0])) for _, value in attributes(ieee.get(TRUST_TABLE, b""))]
+    result["trust"] = " ".join(reported) or ("dscp" if dscp else None)

@@ -1,15 +1,15 @@
-"""Health reporters of devlink, by generic netlink: the counters of mlx5's reporter ``vnic``. Needs root.
+"""Health reporters of devlink, by generic netlink. Needs root.
 
 Numbers are those of ``include/uapi/linux/devlink.h`` and ``genetlink.h``. A diagnosis is a flat list of attributes:
-names and values between start and end marks of objects, pairs and arrays.
+names and values between marks of objects, pairs and arrays.
 """
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import Dict, Optional, Tuple
 
+from .kernel_files import link_target
 from .netlink import NLM_F_ACK, NetlinkSocket, attribute_text, attributes, text_of
 
 NETLINK_GENERIC = 16
@@ -22,7 +22,7 @@ UNSIGNED = {1: "=B", 2: "=H", 3: "=I", 4: "=Q"}
 
 
 def parse_diagnosis(payload: bytes) -> Dict[str, int]:
-    """Return the numbers of one answer by name."""
+    """Return an answer's numbers by name."""
     numbers: Dict[str, int] = {}
     for kind, items in attributes(payload[GENERIC_HEADER.size :]):
         if kind != FMSG:
@@ -40,23 +40,16 @@ def parse_diagnosis(payload: bytes) -> Dict[str, int]:
 
 
 def devlink_handle(device_path: str) -> Optional[Tuple[str, str]]:
-    """Return bus and name of the device behind an RDMA device, or None."""
-    device = os.path.join(device_path, "device")
-    try:
-        return os.path.basename(os.readlink(os.path.join(device, "subsystem"))), os.path.basename(os.readlink(device))
-    except OSError:
-        return None
+    """Return a device's bus and name."""
+    bus, name = link_target(device_path, "device", "subsystem"), link_target(device_path, "device")
+    return (bus, name) if bus and name else None
 
 
 class ReporterCounters:
-    """Numbers of one health reporter of a device."""
+    """Numbers of a health reporter."""
 
     def __init__(self, bus: str, device: str, reporter: str) -> None:
-        """Read once.
-
-        Raises:
-            OSError: no devlink, device or reporter, or no permission.
-        """
+        """Read once. OSError: no devlink, device, reporter or permission."""
         self._netlink = NetlinkSocket(NETLINK_GENERIC)
         try:
             self._family = self._find_family()
@@ -69,7 +62,7 @@ class ReporterCounters:
             raise
 
     def read(self) -> Dict[str, Optional[int]]:
-        """Return every number, none if the device does not answer."""
+        """Return every number, none without an answer."""
         try:
             return dict(self._diagnose())
         except OSError:

@@ -1,4 +1,4 @@
-"""The engine process: verbs objects and traffic of one run, controlled by the resident agent over a pipe."""
+"""The engine process: verbs objects and traffic of one run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .paths import AnyTraffic, DataPath, DataPaths
 from .pattern import fitting, payload_per_packet
 from .queues import build_queues
 from .resources import End, Resources
-from .totals import ATTENTION, Totals
+from .totals import ATTENTION, RunTotals, Totals
 from .workload import FETCHING, RECEIVING, Workload, parse_workload
 
 # Part of the deadline of ``destroy`` for polling flushed completions.
 QUIESCE_SECONDS = 1.0
 
 
-def counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
-    """Return this end's evidence of delivery to the sink of its flow, or None if the other end has it.
+def _counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
+    """Return this end's evidence of delivery, or None if the other end has it.
 
-    ``alone``: all flows of the run have this workload. Received packets cannot be attributed otherwise.
+    Received packets cannot be attributed unless all flows have this workload (``alone``).
     """
     brought = workload.opcodes - FETCHING
     if brought and brought <= RECEIVING:
@@ -36,11 +36,10 @@ def counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str
     return None if requester or not alone else "responder_packets"
 
 
-def plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
-    """Return the plan of one end for the controller and the sampler."""
+def _plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
     payload, messages = payload_per_packet(workload)
     return {
-        "counted_by": counted_by(workload, requester, alone),
+        "counted_by": _counted_by(workload, requester, alone),
         "returns": requester and workload.mixed,
         "rounds_in_queue": fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every),
         "payload_per_packet": payload,
@@ -68,7 +67,7 @@ class Engine:
         }
 
     def serve(self) -> None:
-        """Carry out commands until ``destroy``, ``hello`` or the end of the pipe. Drive traffic in between."""
+        """Drive traffic and carry out commands until ``destroy``, ``hello`` or the end of the pipe."""
         last = ""
         while last not in ("destroy", "hello"):
             if self.traffic is not None:
@@ -125,7 +124,7 @@ class Engine:
         return {
             "data_path": path.name,
             "endpoints": {end.key: resources.endpoint(end) for end in ends},
-            "flows": {end.key: {**plan(end.workload, end.requester, alone), "buffers": end.place} for end in ends},
+            "flows": {end.key: {**_plan(end.workload, end.requester, alone), "buffers": end.place} for end in ends},
         }
 
     def _connect(self, command: Dict[str, Any]) -> Dict[str, Any]:
@@ -145,17 +144,16 @@ class Engine:
         return {}
 
     def _stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
-        """Stop posting and wait for outstanding sends. ``serve`` continues to serve receives."""
+        # ``serve`` continues to serve receives.
         return {"drained": self._connected().drain(command["drain_seconds"])}
 
     def _verify(self, command: Dict[str, Any]) -> Dict[str, Any]:
-        """Compare the memory of every end that receives payload."""
-        found = {}
-        for place, end in enumerate(self._prepared().ends):
+        found, totals = {}, RunTotals([self.totals])
+        for end in self._prepared().ends:
             if end.content is None:
                 raise bad_request("verify: prepare was called without verify")
             if is_sink(end.workload, end.requester):
-                own = int(self.totals.end(self.totals.ends[place])["qp_messages"]["min"])
+                own = totals.end(end.key)["qp_messages"]["min"]
                 found[end.key] = end.verify(own if end.requester else command["completed"].get(end.key, 0))
         return {"flows": found}
 

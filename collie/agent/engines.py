@@ -1,4 +1,4 @@
-"""All engines of one run, which share its queue pairs and answer as one."""
+"""All engines of one run, which answer as one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .sharing import divide, join, shares
 from .totals import RunTotals
 
 LAST_COMMANDS = ("hello", "destroy")
+KILL_SECONDS = 2.0
 
 
 class Engines:
-    """One or more forked engines with a share of every flow."""
+    """Engines with a share of every flow."""
 
     def __init__(
         self, make_engine: Callable[[Dict[str, int]], EngineProcess], qps: Dict[str, int], processes: int = 1
@@ -47,29 +48,25 @@ class Engines:
         return [member.pid for member in self.members]
 
     def register(self, poller: select.poll) -> None:
-        """Register every engine that can answer, end, or take more of a command."""
+        """Register every engine with something to read or write."""
         for member in self.members:
             if not member.ended and member.status is None:
                 poller.register(member.fileno(), select.POLLIN | (select.POLLOUT if member.wants_write else 0))
 
     def flush(self) -> None:
-        """Write pending commands without blocking."""
+        """Write without blocking."""
         for member in self.members:
             member.flush()
 
     def send(self, command: Dict[str, Any]) -> None:
-        """Send each engine its part of a command.
-
-        Raises:
-            AgentFault: ``bad_request``: the command cannot be divided.
-        """
+        """Send each engine its part of a command."""
         divided = divide(command, self._shares)
         self._do, self._replies = command["do"], {}
         for number, member in enumerate(self.members):
             member.send(divided[number])
 
     def receive(self) -> Optional[Dict[str, Any]]:
-        """Return the joint reply once all engines have answered."""
+        """Return the joint reply once all have answered."""
         for number, member in enumerate(self.members):
             for reply in member.receive():
                 self._replies[number] = reply
@@ -91,39 +88,33 @@ class Engines:
         """Whether all are reaped."""
         return all(member.status is not None for member in self.members)
 
-    def cpu_seconds(self) -> Optional[float]:
-        """Return the total CPU time, None where the kernel does not report it."""
-        return _sum([member.cpu_seconds() for member in self.members])
-
-    def cpu_user_seconds(self) -> Optional[float]:
-        """Return its part outside the kernel, in clock ticks (10 ms)."""
-        return _sum([member.cpu_user_seconds() for member in self.members])
-
-    def wait_seconds(self) -> Optional[float]:
-        """Return the mean time for which an engine was ready to run and had no CPU."""
-        total = _sum([member.wait_seconds() for member in self.members])
-        return None if total is None else total / len(self.members)
+    def times(self) -> Dict[str, Optional[float]]:
+        """Return total CPU times and the mean wait, None if unknown."""
+        each = [member.times() for member in self.members]
+        totals = {name: _sum([times[name] for times in each]) for name in each[0]}
+        wait = totals["wait_seconds"]
+        return {**totals, "wait_seconds": None if wait is None else wait / len(each)}
 
     def reap(self, seconds: float) -> bool:
-        """Wait at most ``seconds``. Return whether all are gone."""
+        """Wait. Return whether all are gone."""
         ends_at = time.monotonic() + seconds
         reaped = [member.reap(max(0.0, ends_at - time.monotonic())) for member in self.members]
         return all(reaped)
 
-    def kill(self, seconds: float = 2.0) -> bool:
-        """Kill all at once. Return whether they are gone within ``seconds``.
+    def kill(self) -> bool:
+        """Kill all at once. Return whether they are gone within ``KILL_SECONDS``.
 
-        An engine that outlives this hangs in the kernel. Later calls do not wait for it.
+        An engine that outlives this hangs in the kernel, so later calls do not wait.
         """
         if self._first_to_end is None:
             self._first_to_end = next((number for number, member in enumerate(self.members) if member.ended), None)
         for member in self.members:
-            member.kill(0.0)
+            member.kill()
         waited, self._killed = self._killed, True
-        return self.reap(0.0 if waited else seconds)
+        return self.reap(0.0 if waited else KILL_SECONDS)
 
     def last_words(self) -> str:
-        """Describe the end of the first engine that ended."""
+        """Describe the first end of an engine."""
         number = self._first_to_end or 0
         member = self.members[number]
         if len(self.members) == 1:

@@ -1,4 +1,4 @@
-"""Driver statistics and settings of a network device, by the ioctl SIOCETHTOOL. Needs no privilege."""
+"""Driver statistics and settings of a network device, by the ioctl SIOCETHTOOL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import array
 import fcntl
 import socket
 import struct
+from collections import Counter
 from typing import Dict, List, Optional
 
 SIOCETHTOOL = 0x8946
@@ -28,69 +29,59 @@ def _ioctl(netdev: str, buffer: array.array[int]) -> None:
         fcntl.ioctl(sock.fileno(), SIOCETHTOOL, request)
 
 
-def _buffer(head: bytes, size: int) -> array.array[int]:
-    return array.array("B", head + b"\0" * (size - len(head)))
-
-
-def driver(netdev: str) -> Optional[str]:
-    """Return the name of the driver, or None."""
-    buffer = _buffer(struct.pack("=I", GDRVINFO), DRVINFO_BYTES)
+def _ask(netdev: str, head: bytes, size: int) -> Optional[bytes]:
+    buffer = array.array("B", head + b"\0" * (size - len(head)))
     try:
         _ioctl(netdev, buffer)
     except OSError:
         return None
-    return buffer.tobytes()[4:36].split(b"\0", 1)[0].decode("ascii", "replace") or None
+    return buffer.tobytes()
+
+
+def _text(data: bytes) -> str:
+    return data.split(b"\0", 1)[0].decode("ascii", "replace")
+
+
+def driver(netdev: str) -> Optional[str]:
+    """Return the driver's name."""
+    data = _ask(netdev, struct.pack("=I", GDRVINFO), DRVINFO_BYTES)
+    return _text(data[4:36]) or None if data else None
 
 
 def names(netdev: str) -> List[str]:
-    """Return the names of the driver's statistics in order."""
-    try:
-        buffer = _buffer(struct.pack("=IIQ", GSSET_INFO, 0, 1 << STATS_SET), 20)
-        _ioctl(netdev, buffer)
-        data = buffer.tobytes()
-        if not struct.unpack_from("=Q", data, 8)[0]:
-            return []
-        count = struct.unpack_from("=I", data, 16)[0]
-        buffer = _buffer(struct.pack("=III", GSTRINGS, STATS_SET, count), 12 + (count + SPARE_ENTRIES) * NAME_BYTES)
-        _ioctl(netdev, buffer)
-    except OSError:
+    """Return the names of the statistics in order."""
+    data = _ask(netdev, struct.pack("=IIQ", GSSET_INFO, 0, 1 << STATS_SET), 20)
+    if data is None or not struct.unpack_from("=Q", data, 8)[0]:
         return []
-    data = buffer.tobytes()
-    return split_names(data[12:], struct.unpack_from("=I", data, 8)[0])
+    count = struct.unpack_from("=I", data, 16)[0]
+    size = 12 + (count + SPARE_ENTRIES) * NAME_BYTES
+    data = _ask(netdev, struct.pack("=III", GSTRINGS, STATS_SET, count), size)
+    return split_names(data[12:], struct.unpack_from("=I", data, 8)[0]) if data else []
 
 
 def split_names(data: bytes, count: int) -> List[str]:
-    """Return ``count`` names. Some drivers repeat names, which get the suffix ``#2``, ``#3``."""
+    """Return ``count`` names. Repeated ones get a suffix ``#2``, ``#3``."""
     result: List[str] = []
-    seen: Dict[str, int] = {}
+    seen: Counter[str] = Counter()
     for index in range(count):
-        name = data[index * NAME_BYTES : (index + 1) * NAME_BYTES].split(b"\0", 1)[0].decode("ascii", "replace").strip()
-        seen[name] = seen.get(name, 0) + 1
+        name = _text(data[index * NAME_BYTES : (index + 1) * NAME_BYTES]).strip()
+        seen[name] += 1
         result.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return result
 
 
 def statistics(netdev: str, known: List[str]) -> Optional[Dict[str, int]]:
     """Return the statistics by ``known`` names, None if their number has changed."""
-    buffer = _buffer(struct.pack("=II", GSTATS, len(known)), 8 + 8 * (len(known) + SPARE_ENTRIES))
-    try:
-        _ioctl(netdev, buffer)
-    except OSError:
-        return None
-    data = buffer.tobytes()
-    if struct.unpack_from("=I", data, 4)[0] != len(known):
+    data = _ask(netdev, struct.pack("=II", GSTATS, len(known)), 8 + 8 * (len(known) + SPARE_ENTRIES))
+    if data is None or struct.unpack_from("=I", data, 4)[0] != len(known):
         return None
     values = struct.unpack_from(f"={len(known)}Q", data, 8)
     return {name: values[index] for index, name in enumerate(known)}
 
 
 def _value(netdev: str, command: int) -> Optional[int]:
-    buffer = _buffer(struct.pack("=II", command, 0), 8)
-    try:
-        _ioctl(netdev, buffer)
-    except OSError:
-        return None
-    return int(struct.unpack_from("=I", buffer.tobytes(), 4)[0])
+    data = _ask(netdev, struct.pack("=II", command, 0), 8)
+    return int(struct.unpack_from("=I", data, 4)[0]) if data else None
 
 
 def features(netdev: str) -> Optional[List[str]]:
@@ -105,10 +96,8 @@ def features(netdev: str) -> Optional[List[str]]:
 
 def pause(netdev: str) -> Optional[List[str]]:
     """Return the enabled directions of 802.3x pause, None if unknown."""
-    buffer = _buffer(struct.pack("=I", GPAUSEPARAM), 16)
-    try:
-        _ioctl(netdev, buffer)
-    except OSError:
+    data = _ask(netdev, struct.pack("=I", GPAUSEPARAM), 16)
+    if data is None:
         return None
-    _, _, receive, send = struct.unpack("=IIII", buffer.tobytes())
+    _, _, receive, send = struct.unpack("=IIII", data)
     return [name for name, value in (("rx", receive), ("tx", send)) if value]

@@ -18,6 +18,7 @@ class AgentFault(Exception):
         self.step = step
         self.message = message
         self.errno = errno
+        self.request_id: Optional[int] = None  # of a refused line
 
     def to_json(self) -> Dict[str, Any]:
         """Return the ``error`` object of a reply."""
@@ -26,16 +27,16 @@ class AgentFault(Exception):
 
     @classmethod
     def from_json(cls, error: Dict[str, Any]) -> AgentFault:
-        """Rebuild a fault that an engine reported."""
+        """Rebuild an engine's fault."""
         return cls(error["kind"], error["step"], error["message"], error["errno"])
 
 
-def bad_request(message: str, step: str = "request") -> AgentFault:
-    """Build the fault of a request that no host can carry out."""
-    return AgentFault("bad_request", step, message)
+def bad_request(message: str) -> AgentFault:
+    """Build the fault of an impossible request."""
+    return AgentFault("bad_request", "request", message)
 
 
 def from_errno(step: str, errno: int, detail: str) -> AgentFault:
-    """Build the fault of a failed verb: ``unsupported`` by the device, or ``setup``."""
+    """Build the fault of a failed verb, ``unsupported`` or ``setup``."""
     kind = "unsupported" if errno in UNSUPPORTED_ERRNOS else "setup"
     return AgentFault(kind, step, f"{step}: {os.strerror(errno)} ({detail})", errno)

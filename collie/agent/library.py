@@ -1,4 +1,4 @@
-"""A verbs library loaded by ctypes: its functions, and their errors as exceptions."""
+"""A verbs library loaded by ctypes, with errors as exceptions."""
 
 from __future__ import annotations
 
@@ -45,17 +45,13 @@ class VerbsError(OSError):
 
 
 class Library:
-    """Functions of libibverbs as methods without their prefix."""
+    """Functions of libibverbs without their prefix."""
 
     prefix = "ibv_"
     functions: ClassVar[Functions] = VERBS
 
     def __init__(self, path: str = LIBRARY) -> None:
-        """Load the library.
-
-        Raises:
-            OSError: it is missing, lacks a symbol, or has another ABI than ``abi.py``.
-        """
+        """Load the library. OSError: it is missing or lacks a symbol."""
         if ctypes.sizeof(c_void_p) != 8:
             raise OSError("the Python interpreter is not 64-bit")
         self._library = ctypes.CDLL(path, use_errno=True)
@@ -71,7 +67,7 @@ class Library:
         raise AttributeError(name)
 
     def make(self, name: str, *arguments: Any) -> int:
-        """Call a verb that returns a new object."""
+        """Call a verb that returns an object."""
         made = getattr(self, name)(*arguments)
         if not made:
             code = ctypes.get_errno()
@@ -87,9 +83,6 @@ class Library:
 
 
 def load_drivers(library: Library) -> None:
-    """Have libibverbs load the drivers of this host, as at the first listing of devices.
-
-    Errors of a driver appear when its device is opened.
-    """
+    """Have libibverbs load this host's drivers. Opening a device reports their errors."""
     with contextlib.suppress(VerbsError):
         library.free_device_list(library.make("get_device_list", None))

@@ -20,7 +20,7 @@ def encode(message: Any) -> bytes:
 
 
 class Lines:
-    """Lines from one descriptor and to another. Both may be the same socket."""
+    """Lines from and to descriptors, which can be the same."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.source, self.sink = source, sink
@@ -36,14 +36,12 @@ class Lines:
         return len(self._out)
 
     def receive(self) -> List[bytes]:
-        """Return the complete lines. Set ``closed`` at the end of the stream."""
+        """Return the complete lines. Set ``closed`` at the end."""
         while True:
             try:
                 data = os.read(self.source, READ_BYTES)
             except BlockingIOError:
                 break
-            except InterruptedError:
-                continue
             except OSError:
                 data = b""
             if not data:
@@ -74,8 +72,6 @@ class Lines:
                 written = os.write(self.sink, self._out)
             except BlockingIOError:
                 return
-            except InterruptedError:
-                continue
             except OSError as error:
                 if error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF):
                     raise

@@ -1,17 +1,16 @@
-"""State of a port's link. A change during a run voids the run."""
+"""State of a port's link."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, Dict, Optional
 
-from .facts import INFINIBAND, read_int, read_text
-
-NET = "/sys/class/net"
+from .facts import INFINIBAND, NET
+from .kernel_files import read_int, read_text
 
 
 def link(device: str, port: int, netdev: Optional[str]) -> Dict[str, Any]:
-    """Return the ``link`` object of a sample. None is unknown."""
+    """Return the ``link`` object of a sample."""
     path = os.path.join(INFINIBAND, device)
     port_path = os.path.join(path, "ports", str(port))
     net_path = os.path.join(NET, netdev or "")

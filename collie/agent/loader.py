@@ -9,12 +9,10 @@ trusted. The answer is one line on standard output:
 
 Rules:
 
-1. Only this user and root can change a folder on the way from the home directory to PATH. Other users may write to a
-   sticky folder such as /tmp, because they cannot replace this user's entries there. They may also write below a folder
-   that only its owner can enter, because they cannot reach it. A link must belong to this user or root, and the folders
-   of its target are checked, too.
-2. The file is read once. The verified bytes are copied to an unnamed file, and this copy runs. Replacing the file
-   afterwards has no effect, even if rule 1 is deceived.
+1. Only this user and root can change a folder or link on the way from the home directory to PATH. Exceptions: a sticky
+   folder such as /tmp, where others cannot replace this user's entries, and folders below one that only its owner can
+   enter. The folders of a link's target are checked, too.
+2. The file is read once, and an unnamed copy of the verified bytes runs.
 
 This module runs at every start, so it imports little and only the standard library.
 """
@@ -34,11 +32,11 @@ MAX_LINKS = 40
 
 
 class Refused(Exception):
-    """Another user could replace the program. The text names the place and the remedy."""
+    """Another user could replace the program. The text names the remedy."""
 
 
 def settled(path: str) -> str:
-    """Return a path without links whose folders no other user can change. Its last folders may be missing.
+    """Return a path without links, in folders that no other user can change. Its last folders may be missing.
 
     Raises:
         Refused: another user can change one.
@@ -71,7 +69,7 @@ def settled(path: str) -> str:
 def _require_own(path: str, is_closed: bool) -> bool:
     """Refuse a folder or link that another user owns or can write to.
 
-    ``is_closed`` means that a folder above lets only its owner in. Returns that for the entries below.
+    ``is_closed``: only its owner can enter a folder above. Returns the same for the entries below.
     """
     found = os.lstat(path)
     if found.st_uid not in (0, os.geteuid()):
@@ -92,7 +90,7 @@ def _quoted(path: str) -> str:
 
 
 def read(path: str, sha256: str) -> bytes | None:
-    """Return the program at a path, or None if it has another SHA-256."""
+    """Return the program, None if it has another SHA-256."""
     import hashlib
 
     try:

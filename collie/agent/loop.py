@@ -2,7 +2,7 @@
 
 Rules:
 
-1. Nothing blocks for longer than killing an engine. Descriptors never block, and only engines call verbs.
+1. Nothing blocks for longer than killing an engine. Only engines call verbs.
 2. At most one step is under way. At its deadline the engine is killed and the answer is ``timeout``.
 3. The end of the loop ends the engine. If the loop stands still, the engine ends by itself (``pulse``).
 4. A sample that the controller does not take is dropped and counted. Replies are never dropped.
@@ -10,11 +10,13 @@ Rules:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
+import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Dict, Optional
 
 from .engines import Engines
 from .faults import AgentFault, bad_request
@@ -33,12 +35,10 @@ LATE_SECONDS = 0.5
 
 
 def log(message: str) -> None:
-    """Log to stderr. Never fails, because stderr can close first."""
-    try:
+    """Log to stderr, which can be closed."""
+    with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"collie-agent[{os.getpid()}]: {message}\n")
         sys.stderr.flush()
-    except (OSError, ValueError):
-        pass
 
 
 @dataclass
@@ -51,32 +51,26 @@ class Step:
 
 
 class Loop:
-    """Serves a controller and engines, enforces deadlines, and ends with the controller.
+    """Serves a controller and engines. Subclasses define the requests."""
 
-    Subclasses define the requests: ``handle`` and ``finish``.
-    """
-
-    def __init__(self, lines: Lines, sampling: Sampling, clock: Callable[[], float], pulse: Pulse) -> None:
+    def __init__(self, lines: Lines, sampling: Sampling, pulse: Pulse) -> None:
         self.reason: Optional[str] = None  # cause of the end
-        self._lines, self._sampling, self._clock, self._pulse = lines, sampling, clock, pulse
+        self._lines, self._sampling, self._pulse = lines, sampling, pulse
         self._lease_seconds = LEASE_SECONDS
-        self._last_line = clock()
+        self._last_line = time.monotonic()
         self._run: Optional[Run] = None
         self._step: Optional[Step] = None
 
     def handle(self, request: Request) -> Optional[Dict[str, Any]]:
-        """Carry out a request. Return the reply, or None if the engine will give it."""
+        """Carry out a request. None: the engine will reply."""
         raise NotImplementedError
 
     def finish(self, step: Step, reply: Dict[str, Any]) -> Dict[str, Any]:
-        """Complete the engine's reply to a step."""
+        """Complete the engine's reply."""
         raise NotImplementedError
 
     def serve(self, wakeup: Optional[int] = None) -> str:
-        """Serve until the end, and return its cause.
-
-        ``wakeup`` becomes readable when a signal handler has set ``reason``.
-        """
+        """Serve until the end, and return its cause. A signal handler makes ``wakeup`` readable."""
         try:
             while self.reason is None:
                 self._turn(wakeup)
@@ -87,12 +81,12 @@ class Loop:
         return self.reason
 
     def hand_over(self, request: Request, engines: Engines, command: Dict[str, Any]) -> None:
-        """Send a command to ``engines`` and make the request the step under way."""
+        """Send a command and make the request the step under way."""
         engines.send({"do": request.do, **command})
-        self._step = Step(request, self._clock() + request.deadline_seconds, engines)
+        self._step = Step(request, time.monotonic() + request.deadline_seconds, engines)
 
     def lose_engines(self, engines: Optional[Engines] = None) -> None:
-        """Forget the run and kill its engines, or the engine of ``hello``."""
+        """Forget the run and kill its engines, or that of ``hello``."""
         engines = engines or self._engines()
         if engines is not None and not engines.kill():
             log(f"engine {', '.join(map(str, engines.pids))} does not die: it hangs in the kernel")
@@ -103,7 +97,7 @@ class Loop:
             self._sampling.stop()
 
     def end_run(self) -> None:
-        """End the run. The engine destroys its objects if it can."""
+        """End the run, cleanly if the engine can."""
         run = self._run
         if run is not None and self._step is None and not run.engines.ended:
             run.engines.send({"do": "destroy"})
@@ -126,9 +120,9 @@ class Loop:
         if wakeup is not None:
             poller.register(wakeup, select.POLLIN)
         self._pulse.beat()
-        started, wait = self._clock(), max(0.0, min(BEAT_SECONDS, self._until_next()))
+        started, wait = time.monotonic(), max(0.0, min(BEAT_SECONDS, self._until_next()))
         poller.poll(wait * 1000)
-        late = self._clock() - started - wait
+        late = time.monotonic() - started - wait
         if late > LATE_SECONDS:
             # The host gave this process no CPU, so the controller's lines could not arrive either. A software device in
             # a retransmission storm does that for seconds. Such time does not count against the lease.
@@ -138,7 +132,7 @@ class Loop:
         if engines is not None:
             self._hear_engines(engines)
         for line in self._lines.receive():
-            self._last_line = self._clock()
+            self._last_line = time.monotonic()
             self._hear(line)
         self._watch_clock()
 
@@ -148,10 +142,10 @@ class Loop:
             moments.append(self._step.ends_at)
         if self._sampling.next is not None:
             moments.append(self._sampling.next)
-        return min(moments) - self._clock()
+        return min(moments) - time.monotonic()
 
     def _watch_clock(self) -> None:
-        now = self._clock()
+        now = time.monotonic()
         if self._lines.closed:
             self.reason = self.reason or "eof"
         elif now - self._last_line > self._lease_seconds:
@@ -170,7 +164,7 @@ class Loop:
         try:
             request = parse_request(line)
         except AgentFault as fault:
-            self._refuse(getattr(fault, "request_id", None), fault)
+            self._refuse(fault.request_id, fault)
             return
         try:
             if self._step and request.do not in ("ping", "sampling"):

@@ -1,4 +1,4 @@
-"""Memory for the buffers of a run, on a chosen NUMA node."""
+"""Memory for buffers, on a chosen NUMA node."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Iterator, List, Optional, Set
 
 from .faults import AgentFault
+from .kernel_files import entries, read_text
 
 # Registered memory is pinned. A larger share of the available memory would starve the host.
 USABLE_PART = 0.8
@@ -24,29 +25,18 @@ SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 
 
 def meminfo(field: str) -> Optional[int]:
-    """Return a field of /proc/meminfo in bytes, or None."""
+    """Return a field of /proc/meminfo in bytes."""
     kilobytes = meminfo_number(field)
     return None if kilobytes is None else kilobytes * 1024
 
 
 def meminfo_number(field: str) -> Optional[int]:
-    """Return the number of a field of /proc/meminfo, or None."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith(field + ":"):
-                    return int(line.split()[1])
-    except OSError:
-        pass
-    return None
+    """Return the number of a field of /proc/meminfo."""
+    lines = (read_text("/proc/meminfo") or "").splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith(field + ":")), None)
 
 
-def require(total_bytes: int) -> None:
-    """Refuse buffers that do not fit the available memory.
-
-    Raises:
-        AgentFault: ``setup`` with ENOMEM.
-    """
+def _require(total_bytes: int) -> None:
     available = meminfo("MemAvailable")
     if available is not None and total_bytes > available * USABLE_PART:
         message = f"buffers of {total_bytes} bytes do not fit: {available} bytes are available on this host"
@@ -57,10 +47,10 @@ def allocate(total_bytes: int, huge_pages: bool, processes: int = 1) -> mmap.mma
     """Map memory for buffers, which ``processes`` engines do at the same time.
 
     Raises:
-        AgentFault: ``unsupported`` if the host reserves no huge pages, ``setup`` if memory is short.
+        AgentFault: ``unsupported`` without huge pages, ``setup`` if memory is short.
     """
     if not huge_pages:
-        require(total_bytes * processes)
+        _require(total_bytes * processes)
         return mmap.mmap(-1, total_bytes)
     page = meminfo("Hugepagesize") or 2 << 20
     needed = -(-total_bytes // page)
@@ -75,7 +65,7 @@ def allocate(total_bytes: int, huge_pages: bool, processes: int = 1) -> mmap.mma
 
 
 def why_no_gpu() -> str:
-    """Return the reason that buffers cannot be in GPU memory."""
+    """Return the reason against buffers in GPU memory."""
     found = glob.glob("/dev/dri/renderD*") + glob.glob("/dev/nvidia[0-9]*")
     if not found:
         return "GPU memory: this host has no GPU (neither /dev/dri/renderD* nor /dev/nvidia*)"
@@ -87,29 +77,18 @@ def why_no_gpu() -> str:
 
 
 def numa_nodes() -> List[int]:
-    """Return the numbers of the NUMA nodes, empty without NUMA."""
-    try:
-        names = os.listdir(NODES)
-    except OSError:
-        return []
-    return sorted(int(name[4:]) for name in names if name.startswith("node") and name[4:].isdigit())
+    """Return the NUMA nodes, empty without NUMA."""
+    return sorted(int(name[4:]) for name in entries(NODES) if name.startswith("node") and name[4:].isdigit())
 
 
 def cpus_of(node: int, root: str = NODES) -> Set[int]:
     """Return the CPUs of a NUMA node, empty if unknown."""
-    try:
-        with open(f"{root}/node{node}/cpulist", encoding="ascii") as file:
-            ranges = [part.split("-") for part in file.read().strip().split(",") if part]
-    except OSError:
-        return set()
+    ranges = [part.split("-") for part in (read_text(root, f"node{node}", "cpulist") or "").split(",") if part]
     return {cpu for limits in ranges for cpu in range(int(limits[0]), int(limits[-1]) + 1)}
 
 
 def run_on(node: Optional[int]) -> None:
-    """Bind this process and its later threads to the CPUs of a NUMA node.
-
-    No effect on hosts with one node, or if no CPU of the node is permitted.
-    """
+    """Bind this process to the CPUs of a NUMA node, if there are several and it may."""
     if node is None or len(numa_nodes()) < 2:
         return
     usable = cpus_of(node) & os.sched_getaffinity(0)
@@ -119,7 +98,7 @@ def run_on(node: Optional[int]) -> None:
 
 @contextmanager
 def on_node(node: Optional[int]) -> Iterator[None]:
-    """Place pages first touched inside on NUMA node ``node``. No effect on hosts with one node."""
+    """Place pages first touched inside on a NUMA node."""
     nodes = numa_nodes()
     if node is None or len(nodes) < 2:
         yield

@@ -1,7 +1,6 @@
 """libibverbs by ctypes under pyverbs' names, for hosts without pyverbs.
 
-Arguments are pyverbs', so that resources, objects and queues share one code. Posting and polling from here are slow.
-The traffic loop in C does both itself.
+Arguments are pyverbs', so both data paths share all other code. The traffic loop in C posts and polls itself.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import ctypes
 import os
 import socket
 from ctypes import c_uint8, c_void_p
+from functools import partial, partialmethod
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import abi
@@ -44,7 +44,7 @@ STEPS: Dict[int, Dict[int, int]] = {
 
 
 class Object:
-    """An object of the library: its address, and the verb that destroys it."""
+    """An object of the library. The verb ``ends_with`` destroys it."""
 
     ends_with = ""
 
@@ -83,7 +83,7 @@ class Context(Object):
         raise VerbsError(19, f"{name}: libibverbs knows no such device")  # ENODEV
 
     def query_device(self) -> abi.DeviceAttr:
-        """Return the limits of the device."""
+        """Return the device's limits."""
         attributes = abi.DeviceAttr()
         self.library.do("query_device", self.address, ctypes.byref(attributes))
         return attributes
@@ -166,11 +166,7 @@ class SRQ(Object):
 
     def __init__(self, pd: PD, attributes: abi.SrqInitAttr) -> None:
         super().__init__(pd.library, pd.library.make("create_srq", pd.address, ctypes.byref(attributes)))
-        self.ops = pd.context.ops
-
-    def post_recv(self, chain: RecvWR) -> None:
-        """Post a chain of receives."""
-        post(self.ops.post_srq_recv, self.address, chain)
+        self.post_recv = partial(post, pd.context.ops.post_srq_recv, self.address)
 
 
 class QP(Object):
@@ -181,36 +177,21 @@ class QP(Object):
     def __init__(self, pd: PD, attributes: abi.QPInitAttr) -> None:
         super().__init__(pd.library, pd.library.make("create_qp", pd.address, ctypes.byref(attributes)))
         self.qp_num: int = abi.Qp.from_address(self.address).qp_num
-        self.ops = pd.context.ops
+        self.post_send = partial(post, pd.context.ops.post_send, self.address)
+        self.post_recv = partial(post, pd.context.ops.post_recv, self.address)
         self._steps = STEPS[attributes.qp_type]
 
     def modify(self, attributes: abi.QPAttr, mask: int) -> None:
         """Change the attributes in ``mask``."""
         self.library.do("modify_qp", self.address, ctypes.byref(attributes), mask)
 
-    def to_init(self, attributes: abi.QPAttr) -> None:
-        """Go to INIT."""
-        self._step(attributes, Enums.IBV_QPS_INIT)
-
-    def to_rtr(self, attributes: abi.QPAttr) -> None:
-        """Go from INIT to RTR."""
-        self._step(attributes, Enums.IBV_QPS_RTR)
-
-    def to_rts(self, attributes: abi.QPAttr) -> None:
-        """Go from RTR to RTS."""
-        self._step(attributes, Enums.IBV_QPS_RTS)
-
-    def _step(self, attributes: abi.QPAttr, state: int) -> None:
+    def _step(self, state: int, attributes: abi.QPAttr) -> None:
         attributes.qp_state = state
         self.modify(attributes, self._steps[state])
 
-    def post_send(self, chain: SendWR) -> None:
-        """Post a chain of sends."""
-        post(self.ops.post_send, self.address, chain)
-
-    def post_recv(self, chain: RecvWR) -> None:
-        """Post a chain of receives."""
-        post(self.ops.post_recv, self.address, chain)
+    to_init = partialmethod(_step, Enums.IBV_QPS_INIT)
+    to_rtr = partialmethod(_step, Enums.IBV_QPS_RTR)
+    to_rts = partialmethod(_step, Enums.IBV_QPS_RTS)
 
 
 class AH(Object):
@@ -223,7 +204,7 @@ class AH(Object):
 
 
 def gid(text: str) -> abi.Gid:
-    """Return the GID of a sysfs text."""
+    """Return a GID from sysfs' notation."""
     return abi.Gid(raw=(c_uint8 * 16)(*socket.inet_pton(socket.AF_INET6, text)))
 
 
@@ -232,14 +213,14 @@ def ah_attr(gr: abi.GlobalRoute, **fields: int) -> abi.AHAttr:
     return abi.AHAttr(grh=gr, **fields)
 
 
-def qp_init_attr(qp_type: int, scq: CQ, rcq: CQ, srq: Optional[SRQ], cap: abi.QPCap, sq_sig_all: int) -> abi.QPInitAttr:
-    """Return the attributes of a new queue pair."""
+def _qp_init_attr(
+    qp_type: int, scq: CQ, rcq: CQ, srq: Optional[SRQ], cap: abi.QPCap, sq_sig_all: int
+) -> abi.QPInitAttr:
     shared = srq.address if srq is not None else None
     return abi.QPInitAttr(None, scq.address, rcq.address, shared, cap, qp_type, sq_sig_all)
 
 
-def srq_init_attr(attributes: abi.SrqAttr) -> abi.SrqInitAttr:
-    """Return the attributes of a new shared receive queue."""
+def _srq_init_attr(attributes: abi.SrqAttr) -> abi.SrqInitAttr:
     return abi.SrqInitAttr(None, attributes)
 
 
@@ -249,8 +230,8 @@ class NativeVerbs(Verbs):
     e = Enums
     PyverbsError = VerbsError
     PD, MR, CQ, CompChannel, SRQ, QP, AH = PD, MR, CQ, CompChannel, SRQ, QP, AH
-    QPAttr, QPCap, QPInitAttr = abi.QPAttr, abi.QPCap, staticmethod(qp_init_attr)
-    SrqAttr, SrqInitAttr = abi.SrqAttr, staticmethod(srq_init_attr)
+    QPAttr, QPCap, QPInitAttr = abi.QPAttr, abi.QPCap, staticmethod(_qp_init_attr)
+    SrqAttr, SrqInitAttr = abi.SrqAttr, staticmethod(_srq_init_attr)
     GID, GlobalRoute, AHAttr = staticmethod(gid), abi.GlobalRoute, staticmethod(ah_attr)
     SGE, SendWR, RecvWR = staticmethod(SGE), SendWR, RecvWR
 
@@ -262,6 +243,6 @@ class NativeVerbs(Verbs):
         return Context(self.library, name)
 
     def open_channel(self, context: Any) -> Tuple[Any, int]:
-        """Return a new completion channel and its descriptor."""
+        """Return a completion channel and its descriptor."""
         channel = CompChannel(context)
         return channel, channel.fd

@@ -1,7 +1,6 @@
-"""The compiled traffic loop: queues of a run in the layout of ``native/traffic.c``.
+"""The compiled traffic loop: queues in the layout of ``native/traffic.c``.
 
-Rules and shared words are those of ``traffic.py``, the reference. The object links against libc only and receives the
-functions of libibverbs as pointers.
+The object receives the functions of libibverbs as pointers.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import time
 from ctypes import POINTER, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Dict, List
 
+from .abi import members
 from .library import Library, VerbsError
 from .objects import CompletionQueue
 from .queues import Queue
@@ -21,7 +21,7 @@ from .work_requests import lay_out
 class ProofStruct(ctypes.Structure):
     """``struct proof``."""
 
-    _fields_ = [("bytes", c_uint64), ("messages", c_uint64)]
+    _fields_ = members(c_uint64, "bytes messages")
 
 
 class QueueStruct(ctypes.Structure):
@@ -32,27 +32,10 @@ class QueueStruct(ctypes.Structure):
         ("chains", POINTER(c_void_p)),
         ("chain_bytes", POINTER(c_uint64)),
         ("returns", POINTER(ProofStruct)),
-        ("post", c_void_p),
-        ("totals", c_void_p),
-        ("pair_word", c_void_p),
-        ("count", c_uint64),
-        ("bytes", c_uint64),
-        ("chain_count", c_uint32),
-        ("next", c_uint32),
-        ("limit", c_uint32),
-        ("batch", c_uint32),
-        ("posts", c_uint32),
-        ("messages_per_signal", c_uint32),
-        ("overhead", c_uint32),
-        ("outstanding", c_uint32),
-        ("used", c_uint32),
-        ("sends", c_uint32),
-        ("shared", c_uint32),
-        ("alive", c_uint32),
-        ("listed", c_uint32),
-        ("return_count", c_uint32),
-        ("returned", c_uint32),
-        ("unused", c_uint32),
+        *members(c_void_p, "post totals pair_word"),
+        *members(c_uint64, "count bytes"),
+        *members(c_uint32, "chain_count next limit batch posts messages_per_signal overhead outstanding"),
+        *members(c_uint32, "used sends shared alive listed return_count returned unused"),
     ]
 
 
@@ -83,19 +66,15 @@ class TrafficStruct(ctypes.Structure):
         ("cqs", POINTER(CompletionQueueStruct)),
         ("pairs", POINTER(PairStruct)),
         ("sleepers", POINTER(PollFd)),
-        ("get_cq_event", c_void_p),
-        ("ack_cq_events", c_void_p),
-        ("queue_count", c_uint32),
-        ("cq_count", c_uint32),
-        ("pair_count", c_uint32),
-        ("sending", c_uint32),
+        *members(c_void_p, "get_cq_event ack_cq_events"),
+        *members(c_uint32, "queue_count cq_count pair_count sending"),
         ("control", c_int32),
         ("unused", c_uint32),
     ]
 
 
 class TrafficObject:
-    """The functions of the shared object."""
+    """Functions of the shared object."""
 
     def __init__(self, loaded: ctypes.CDLL, library: Library) -> None:
         pointer = POINTER(TrafficStruct)
@@ -113,7 +92,7 @@ class TrafficObject:
 
 
 class NativeTraffic:
-    """All queues of one engine, driven in C, with the interface of ``traffic.Traffic``."""
+    """All queues of an engine, driven in C, with the interface of ``traffic.Traffic``."""
 
     def __init__(
         self,
@@ -124,7 +103,6 @@ class NativeTraffic:
         pair_words: Dict[int, int],
         control: int,
     ) -> None:
-        """Lay out ``queues``. Arguments are those of ``Traffic``."""
         self._functions = functions
         self._base = ctypes.addressof((c_uint64 * len(words)).from_buffer(words))
         self._queues = queues  # owns the work requests
@@ -185,7 +163,7 @@ class NativeTraffic:
         self._run(0)
 
     def drain(self, seconds: float) -> bool:
-        """Stop posting sends and drive the rest. Return whether all completed within ``seconds``."""
+        """Stop posting sends. Return whether all completed within ``seconds``."""
         self._struct.sending = 0
         self._run(time.monotonic_ns() + int(seconds * 1e9))
         return not self._functions.outstanding(self._struct)

@@ -1,7 +1,7 @@
 """RDMA netlink: devices, hardware counters of a port, queue pairs and their owners.
 
-Numbers are those of ``include/uapi/rdma/rdma_netlink.h``. A message type is ``5 << 10 | command`` (client NLDEV).
-Attribute types are masked with 0x3fff, because some kernels mark nesting in bit 15.
+Numbers are those of ``include/uapi/rdma/rdma_netlink.h``. Attribute types are masked with 0x3fff, because some kernels
+mark nesting in bit 15.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from contextlib import closing
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from .kernel_files import read_text
 
 NETLINK_RDMA = 20
 NLDEV = 5 << 10
@@ -27,7 +30,7 @@ QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 
 
 class QueuePair(NamedTuple):
-    """A queue pair as the kernel lists it. For one of the kernel ``pid`` is None and ``comm`` the module."""
+    """A queue pair. One of the kernel has no ``pid``, and its module as ``comm``."""
 
     qpn: int
     type: str
@@ -47,19 +50,18 @@ def attributes(data: bytes) -> Iterator[Tuple[int, bytes]]:
         offset += (length + 3) & ~3
 
 
-def attribute_u32(kind: int, value: int) -> bytes:
-    """Return one 32-bit attribute."""
+def _attribute_u32(kind: int, value: int) -> bytes:
     return struct.pack("=HHI", 8, kind, value)
 
 
 def attribute_text(kind: int, text: str) -> bytes:
-    """Return one text attribute, zero-terminated and padded to four bytes."""
+    """Return a text attribute."""
     data = text.encode() + b"\0"
     return struct.pack("=HH", 4 + len(data), kind) + data + b"\0" * (-len(data) % 4)
 
 
 def messages(data: bytes) -> Iterator[Tuple[int, bytes]]:
-    """Yield type and payload of each netlink message in a datagram."""
+    """Yield type and payload of each message."""
     offset = 0
     while offset + HEADER.size <= len(data):
         length, kind, _, _, _ = HEADER.unpack_from(data, offset)
@@ -74,74 +76,57 @@ def _u32(payload: bytes) -> int:
 
 
 def text_of(payload: bytes) -> str:
-    """Return the text of an attribute."""
+    """Return an attribute's text."""
     return payload.rstrip(b"\0").decode("utf-8", "replace")
 
 
 def parse_device(payload: bytes) -> Tuple[Optional[str], Optional[int]]:
-    """Return name and index of one device of a CMD_GET dump."""
+    """Return a device's name and index."""
     found = dict(attributes(payload))
     name, index = found.get(DEV_NAME), found.get(DEV_INDEX)
     return (text_of(name) if name else None, _u32(index) if index else None)
 
 
 def parse_counters(payload: bytes) -> Dict[str, int]:
-    """Return the hardware counters of one STAT_GET reply."""
-    counters = {}
-    for kind, table in attributes(payload):
-        if kind != STAT_HWCOUNTERS:
-            continue
-        for _, entry in attributes(table):
-            fields = dict(attributes(entry))
-            if STAT_HWCOUNTER_NAME in fields and STAT_HWCOUNTER_VALUE in fields:
-                value = struct.unpack_from("=Q", fields[STAT_HWCOUNTER_VALUE])[0]
-                counters[text_of(fields[STAT_HWCOUNTER_NAME])] = int(value)
-    return counters
+    """Return the counters in a reply."""
+    return {
+        text_of(fields[STAT_HWCOUNTER_NAME]): int(struct.unpack_from("=Q", fields[STAT_HWCOUNTER_VALUE])[0])
+        for fields in _table(payload, STAT_HWCOUNTERS)
+        if STAT_HWCOUNTER_NAME in fields and STAT_HWCOUNTER_VALUE in fields
+    }
 
 
 def parse_queue_pairs(payload: bytes) -> List[QueuePair]:
-    """Return the queue pairs of one RES_QP_GET reply."""
-    pairs = []
-    for kind, table in attributes(payload):
-        if kind != RES_QP:
-            continue
-        for _, entry in attributes(table):
-            fields = dict(attributes(entry))
-            if RES_LQPN not in fields:
-                continue
-            state = fields.get(RES_STATE, b"\xff")[0]
-            number = fields.get(RES_TYPE, b"\xff")[0]
-            pid = _u32(fields[RES_PID]) if RES_PID in fields else None
-            pairs.append(
-                QueuePair(
-                    _u32(fields[RES_LQPN]),
-                    QP_TYPES.get(number, str(number)),
-                    QP_STATES[state] if state < len(QP_STATES) else str(state),
-                    pid,
-                    text_of(fields[RES_KERN_NAME]) if RES_KERN_NAME in fields else comm(pid),
-                )
-            )
-    return pairs
+    """Return the queue pairs in a reply."""
+    return [_queue_pair(fields) for fields in _table(payload, RES_QP) if RES_LQPN in fields]
 
 
-def comm(pid: Optional[int]) -> Optional[str]:
-    """Return the name of a process, None if it has ended."""
-    try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return None
+def _queue_pair(fields: Dict[int, bytes]) -> QueuePair:
+    state = fields.get(RES_STATE, b"\xff")[0]
+    number = fields.get(RES_TYPE, b"\xff")[0]
+    pid = _u32(fields[RES_PID]) if RES_PID in fields else None
+    return QueuePair(
+        _u32(fields[RES_LQPN]),
+        QP_TYPES.get(number, str(number)),
+        QP_STATES[state] if state < len(QP_STATES) else str(state),
+        pid,
+        text_of(fields[RES_KERN_NAME]) if RES_KERN_NAME in fields else read_text(f"/proc/{pid}/comm"),
+    )
+
+
+def _table(payload: bytes, kind: int) -> Iterator[Dict[int, bytes]]:
+    """Yield the attributes of each entry of a nested table."""
+    for found, table in attributes(payload):
+        if found == kind:
+            for _, entry in attributes(table):
+                yield dict(attributes(entry))
 
 
 class NetlinkSocket:
-    """A socket of one netlink protocol."""
+    """A socket of a netlink protocol."""
 
     def __init__(self, protocol: int) -> None:
-        """Open the socket.
-
-        Raises:
-            OSError: the kernel lacks this protocol.
-        """
+        """Open the socket, unless the kernel lacks the protocol (OSError)."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.settimeout(1.0)
         self._sequence = 0
@@ -153,10 +138,7 @@ class NetlinkSocket:
     def ask(self, kind: int, flags: int, body: bytes = b"") -> List[bytes]:
         """Send a request and return the payloads of its answers.
 
-        Args:
-            kind: message type.
-            flags: NLM_F_ACK unless NLMSG_DONE ends the answers. Otherwise the end is unknown.
-            body: bytes after the header.
+        ``flags`` must contain NLM_F_ACK unless NLMSG_DONE ends the answers.
 
         Raises:
             OSError: the kernel refuses, or does not answer within a second.
@@ -178,50 +160,36 @@ class NetlinkSocket:
 
 
 class RdmaNetlink(NetlinkSocket):
-    """The agent's requests to RDMA netlink."""
+    """Requests to RDMA netlink."""
 
     def __init__(self) -> None:
-        """Open the socket.
-
-        Raises:
-            OSError: the kernel has no RDMA netlink.
-        """
         super().__init__(NETLINK_RDMA)
 
     def device_index(self, device: str) -> Optional[int]:
         """Return the kernel's index of a device."""
-        for payload in self.ask(NLDEV | CMD_GET, NLM_F_DUMP):
-            name, index = parse_device(payload)
-            if name == device:
-                return index
-        return None
+        return dict(map(parse_device, self.ask(NLDEV | CMD_GET, NLM_F_DUMP))).get(device)
 
     def counters(self, index: int, port: int) -> Dict[str, int]:
-        """Return the hardware counters of a port."""
-        body = attribute_u32(DEV_INDEX, index) + attribute_u32(PORT_INDEX, port)
+        """Return a port's hardware counters."""
+        body = _attribute_u32(DEV_INDEX, index) + _attribute_u32(PORT_INDEX, port)
         counters: Dict[str, int] = {}
         for payload in self.ask(NLDEV | CMD_STAT_GET, NLM_F_ACK, body):
             counters.update(parse_counters(payload))
         return counters
 
     def queue_pairs(self, index: int) -> List[QueuePair]:
-        """Return every queue pair of a device."""
+        """Return a device's queue pairs."""
         pairs: List[QueuePair] = []
-        for payload in self.ask(NLDEV | CMD_RES_QP_GET, NLM_F_DUMP, attribute_u32(DEV_INDEX, index)):
+        for payload in self.ask(NLDEV | CMD_RES_QP_GET, NLM_F_DUMP, _attribute_u32(DEV_INDEX, index)):
             pairs += parse_queue_pairs(payload)
         return pairs
 
 
 def list_queue_pairs(device: str) -> Optional[List[QueuePair]]:
-    """Return every queue pair of a device, None if the kernel does not list them."""
+    """Return a device's queue pairs, None if unknown."""
     try:
-        netlink = RdmaNetlink()
+        with closing(RdmaNetlink()) as netlink:
+            index = netlink.device_index(device)
+            return netlink.queue_pairs(index) if index is not None else None
     except OSError:
         return None
-    try:
-        index = netlink.device_index(device)
-        return netlink.queue_pairs(index) if index is not None else None
-    except OSError:
-        return None
-    finally:
-        netlink.close()

@@ -1,7 +1,6 @@
 """The two data paths: libibverbs by ctypes with a traffic loop in C, or pyverbs with the loop in Python.
 
-Both offer verbs under pyverbs' names and a loop with the interface of ``Traffic``. All other code is shared. ``native``
-is the default, ``pyverbs`` the reference.
+Both have pyverbs' names and the interface of ``Traffic``. All other code is shared.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Callable, Dict, NamedTuple, Optional, Union
 
-from . import shared_object, verbs
+from . import shared_object
 from .faults import AgentFault, bad_request
 from .library import Library, load_drivers
 from .native import NativeVerbs
 from .native_traffic import NativeTraffic, TrafficObject
 from .traffic import Traffic
-from .verbs import Verbs
+from .verbs import PyVerbs, Verbs, version
 
 NATIVE, PYVERBS = "native", "pyverbs"
 NAMES = (NATIVE, PYVERBS)
@@ -24,11 +23,7 @@ AnyTraffic = Union[Traffic, NativeTraffic]
 
 
 class DataPath(NamedTuple):
-    """One way to drive traffic.
-
-    ``traffic`` makes the loop from queues, completion queues, shared words, words of queue pairs by number, and the
-    control descriptor.
-    """
+    """A way to drive traffic. ``traffic`` takes the arguments of ``Traffic`` after the first."""
 
     name: str
     verbs: Verbs
@@ -37,7 +32,7 @@ class DataPath(NamedTuple):
 
 
 class DataPaths:
-    """Data paths of this host, best first, and the reasons for missing ones."""
+    """Usable data paths, best first, and reasons for missing ones."""
 
     def __init__(self) -> None:
         self.usable: Dict[str, DataPath] = {}
@@ -58,7 +53,7 @@ class DataPaths:
         """
         if name is not None and name not in NAMES:
             raise bad_request(f"prepare: data_path must be one of {', '.join(NAMES)}, not {name!r}")
-        wanted = [name] if name else list(NAMES)
+        wanted = [name] if name else NAMES
         for candidate in wanted:
             if candidate in self.usable:
                 return self.usable[candidate]
@@ -68,7 +63,7 @@ class DataPaths:
     def facts(self) -> Dict[str, Any]:
         """Return their fields of ``hello``."""
         return {
-            "pyverbs": verbs.version() if PYVERBS in self.usable else None,
+            "pyverbs": version() if PYVERBS in self.usable else None,
             "pyverbs_present": PYVERBS in self.usable,
             "pyverbs_error": self.missing.get(PYVERBS),
             "data_paths": {name: self._describe(name) for name in NAMES},
@@ -80,11 +75,7 @@ class DataPaths:
 
 
 def load_native(library: str = "libibverbs.so.1") -> DataPath:
-    """Load libibverbs and the compiled loop.
-
-    Raises:
-        OSError: one is missing or does not fit this host.
-    """
+    """Load libibverbs and the compiled loop, or raise OSError."""
     loaded_library = Library(library)
     load_drivers(loaded_library)
     loaded, detail = shared_object.load()
@@ -93,19 +84,16 @@ def load_native(library: str = "libibverbs.so.1") -> DataPath:
 
 
 def load_pyverbs() -> DataPath:
-    """Import pyverbs.
-
-    Raises:
-        OSError: pyverbs is missing or unusable.
-    """
-    loaded = verbs.load()
-    if loaded is None:
-        raise OSError(verbs.missing)
-    return DataPath(PYVERBS, loaded, partial(Traffic, loaded.PyverbsError), verbs.version() or "no version")
+    """Import pyverbs, or raise OSError."""
+    try:
+        loaded = PyVerbs()
+    except (ImportError, AttributeError, OSError) as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+    return DataPath(PYVERBS, loaded, partial(Traffic, loaded.PyverbsError), version() or "no version")
 
 
 def load() -> DataPaths:
-    """Load all data paths, before the agent forks: importing pyverbs takes a second."""
+    """Load all data paths, before the agent forks: pyverbs takes a second."""
     paths = DataPaths()
     paths.add(NATIVE, load_native)
     paths.add(PYVERBS, load_pyverbs)

@@ -4,16 +4,15 @@
   in MR ``i % mrs_per_qp`` of the queue pair and of its peer.
 * A chain is ``wqe_batch`` linked requests, posted by one call. The device copies it, so a few chains serve the whole
   run and can be posted again while outstanding.
-* A round is ``signal_every`` chains. Its last request is signalled, so its slots are freed together, and it is posted
-  when there is room for all of it. With ``sq_sig_all`` every request is signalled.
-* The queue holds whole rounds only, so up to a round minus one request of its depth stays unused.
+* A round is ``signal_every`` chains. Only its last request is signalled (all with ``sq_sig_all``), so its slots are
+  freed together. The queue holds whole rounds only.
 * Empty entries of a scatter list are left out: some devices read a length of 0 as 2 GiB.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import lcm
 from typing import List, NamedTuple, Sequence, Tuple, Union
 
 from .workload import ATOMICS, FETCHING, Workload
@@ -25,7 +24,7 @@ MAX_REQUESTS = 1 << 16
 
 
 class Proof(NamedTuple):
-    """Evidence of one completion: messages and bytes that have arrived."""
+    """Payload that a completion proves to have arrived."""
 
     messages: int
     bytes: int
@@ -36,9 +35,9 @@ NOTHING = Proof(0, 0)
 
 @dataclass(frozen=True)
 class Request:
-    """One work request, with the lengths of its scatter list.
+    """A work request with the lengths of its scatter list.
 
-    ``delivers`` counts payload that reached the sink of the flow, ``returns`` payload fetched in a mixed flow.
+    Its completion proves payload: ``delivers`` reached the sink of the flow, ``returns`` was fetched in a mixed flow.
     """
 
     opcode: str
@@ -59,15 +58,15 @@ class Chain:
 
     @property
     def total_bytes(self) -> int:
-        """Payload of the whole chain."""
+        """Payload of the chain."""
         return sum(request.message_bytes for request in self.requests)
 
 
 def split(message_bytes: int, sge_count: int, sge_split: Union[str, Sequence[int]]) -> Tuple[int, ...]:
-    """Return the lengths of the scatter list of one message, without empty entries.
+    """Return the lengths of a message's scatter list, without empty entries.
 
-    Listed bytes come first. The remaining entries share the rest evenly, the first ones its remainder. If the list
-    names every entry, the last one takes the rest.
+    Listed bytes come first. The other entries share the rest evenly, the first ones take its remainder. Without other
+    entries the last listed one takes the rest.
     """
     listed = [] if isinstance(sge_split, str) else list(sge_split)
     lengths: List[int] = []
@@ -84,22 +83,18 @@ def split(message_bytes: int, sge_count: int, sge_split: Union[str, Sequence[int
     return tuple(length for length in lengths if length) or (message_bytes,)
 
 
-def _lcm(a: int, b: int) -> int:
-    return a * b // gcd(a, b)
-
-
 def fitting(depth: int, requests: int) -> int:
-    """Return how many chains or rounds of ``requests`` can be outstanding."""
+    """Return how many chains or rounds can be outstanding."""
     return max(1, depth // requests)
 
 
-def distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
-    """Return the number of chains (or rounds) to build, so that posting them in turn repeats the sequence.
+def _distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
+    """Return how many chains, posted in turn, repeat the sequence of requests.
 
-    The turn of requests always repeats exactly. ``budget`` work requests can limit the number of MRs used.
+    The turn always repeats exactly. A ``budget`` of work requests can limit the number of MRs used.
     """
-    mix = _lcm(batch, turn) // batch
-    exact = _lcm(batch, _lcm(turn, mrs)) // batch
+    mix = lcm(batch, turn) // batch
+    exact = lcm(batch, turn, mrs) // batch
     if exact * batch <= budget:
         return exact
     covering = mix * (-(-mrs // (mix * batch)))
@@ -108,9 +103,9 @@ def distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
 
 
 def send_chains(workload: Workload, qps: int) -> Tuple[Chain, ...]:
-    """Return the chains, in whole rounds, that each requester's queue pair posts in turn."""
+    """Return the chains, in whole rounds, that each queue pair posts in turn."""
     batch, sequence = workload.wqe_batch, _Sequence(workload)
-    total = sequence.round * distinct_chains(
+    total = sequence.round * _distinct_chains(
         sequence.round, len(sequence.turn), workload.mrs_per_qp, MAX_REQUESTS // qps
     )
     requests = [sequence.request(number) for number in range(total)]
@@ -118,15 +113,12 @@ def send_chains(workload: Workload, qps: int) -> Tuple[Chain, ...]:
 
 
 class _Sequence:
-    """The work requests of one queue pair in posting order."""
-
     def __init__(self, workload: Workload) -> None:
         self.workload, self.turn = workload, workload.turn
         self.round = workload.wqe_batch * workload.signal_every
         self._mixed = workload.mixed
 
     def request(self, number: int) -> Request:
-        """Return a request by its number, from 0."""
         workload, turn = self.workload, self.turn
         opcode, size = turn[number % len(turn)]
         ends_round = (number + 1) % self.round == 0
@@ -144,7 +136,6 @@ class _Sequence:
         )
 
     def _proof(self, number: int, *, returns: bool) -> Proof:
-        """Return the evidence of a completion for one direction of payload."""
         turn = self.turn
         proved = (turn[n % len(turn)] for n in range(number + 1 - self.workload.messages_per_signal, number + 1))
         sizes = [size for opcode, size in proved if (self._mixed and opcode in FETCHING) == returns]
@@ -153,7 +144,7 @@ class _Sequence:
 
 @dataclass(frozen=True)
 class ReceivePlan:
-    """Receives of one queue: ``chains`` of MR numbers, and the number of chains to keep posted."""
+    """Chains of MR numbers, and the number of chains to keep posted."""
 
     chains: Tuple[Tuple[int, ...], ...]
     chains_in_queue: int
@@ -166,7 +157,7 @@ class ReceivePlan:
 
 
 def receive_plan(workload: Workload, buffers: int, queues: int) -> ReceivePlan:
-    """Plan the receives of a queue over ``buffers`` MRs, each for the largest message and scattered like sends."""
+    """Plan the receives of one of ``queues``, for the largest message, over ``buffers`` MRs."""
     batch = min(workload.wqe_batch, workload.recv_wq_depth)
     budget = max(batch, MAX_REQUESTS // queues)
     count = max(1, min(-(-buffers // batch), budget // batch))
@@ -178,22 +169,19 @@ def receive_plan(workload: Workload, buffers: int, queues: int) -> ReceivePlan:
 
 
 def payload_per_packet(workload: Workload) -> Tuple[float, float]:
-    """Return the mean payload bytes and mean messages per packet, at the workload's MTU."""
+    """Return the mean payload bytes and messages per packet."""
     sizes = [size for _, size in workload.turn]
     packets = sum(max(1, -(-size // workload.mtu)) for size in sizes)
     return sum(sizes) / packets, len(sizes) / packets
 
 
 def group(needs: Sequence[int], capacity: int, reserve: int = 0) -> List[List[int]]:
-    """Distribute queue pairs over completion queues, in order.
+    """Distribute queue pairs over completion queues. Return lists of indices into ``needs``.
 
     Args:
-        needs: entries that each queue pair can fill at most.
+        needs: most entries of each queue pair. One above the capacity is alone in its list.
         capacity: of the largest completion queue.
-        reserve: further entries of every completion queue, for a shared receive queue.
-
-    Returns:
-        Lists of indices into ``needs``. A need above the capacity is alone in its list.
+        reserve: entries of every completion queue for a shared receive queue.
     """
     groups: List[List[int]] = []
     used = 0

@@ -1,7 +1,7 @@
 """PCIe and ACS settings of a device and of the bridges above it, from PCI configuration space.
 
-Offsets are those of the PCI Express Base Specification 5.0, sections 7.5.3 (PCIe capability) and 7.7.8 (ACS). Without
-root the kernel shows 64 bytes, which hold no capability, so all settings are unknown.
+Offsets are those of the PCI Express Base Specification 5.0, sections 7.5.3 and 7.7.8. Without root the kernel shows 64
+bytes, which hold no capability.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _u16(config: bytes, offset: int) -> int:
 
 
 def capability(config: bytes, wanted: int) -> Optional[int]:
-    """Return the offset of a capability, None if it is absent or hidden."""
+    """Return a capability's offset, None if absent or hidden."""
     if len(config) <= HEADER_BYTES or not _u16(config, STATUS) & STATUS_HAS_CAPABILITIES:
         return None
     offset = config[FIRST_CAPABILITY] & 0xFC
@@ -37,7 +37,7 @@ def capability(config: bytes, wanted: int) -> Optional[int]:
 
 
 def extended_capability(config: bytes, wanted: int) -> Optional[int]:
-    """Return the offset of an extended capability, None if it is absent or hidden."""
+    """Return an extended capability's offset, None if absent or hidden."""
     offset = CONVENTIONAL_BYTES
     for _ in range(960):
         if offset < CONVENTIONAL_BYTES or offset + 4 > len(config):
@@ -50,7 +50,7 @@ def extended_capability(config: bytes, wanted: int) -> Optional[int]:
 
 
 def settings(config: bytes) -> Dict[str, Any]:
-    """Return the PCIe settings of a device. None is unknown."""
+    """Return a device's PCIe settings. None is unknown."""
     unknown = ("max_payload_bytes", "max_read_request_bytes", "relaxed_ordering", "extended_tags", "aspm")
     offset = capability(config, PCIE)
     if offset is None or offset + LINK_CONTROL + 2 > len(config):
@@ -66,10 +66,7 @@ def settings(config: bytes) -> Dict[str, Any]:
 
 
 def access_control(bridges: List[bytes]) -> Optional[List[str]]:
-    """Return the ACS settings of each bridge above a device, root first. ``none`` is a bridge without ACS.
-
-    None if a bridge hides its extended capabilities.
-    """
+    """Return the ACS settings of each bridge, ``none`` without ACS. None if one is hidden."""
     if not all(len(config) > CONVENTIONAL_BYTES for config in bridges):
         return None
     found = []

@@ -1,8 +1,7 @@
 """A dead man's switch between the resident agent and its engines.
 
-An engine ends with its agent (``child.die_with_parent``). An agent that is stopped, frozen or stuck in a system call
-does not end, so it enforces no lease and does not watch for pause. The agent therefore counts the turns of its loop in
-shared memory. An engine that sees no turn for some time ends, and the kernel frees its queue pairs.
+An agent that is stopped, frozen or stuck enforces no lease and does not watch for pause. It therefore counts the turns
+of its loop in shared memory. An engine that sees no turn for some time ends, and the kernel frees its queue pairs.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _LOOK_SECONDS = 0.5
 
 
 class Pulse:
-    """Turns of an agent's loop, in memory shared with its engines."""
+    """Turns of an agent's loop, shared with its engines."""
 
     def __init__(self) -> None:
         self._word = memoryview(mmap.mmap(-1, 8)).cast("Q")
 
     @property
     def turns(self) -> int:
-        """Number of turns so far."""
+        """Turns so far."""
         return self._word[0]
 
     def beat(self) -> None:
@@ -36,7 +35,7 @@ class Pulse:
         self._word[0] += 1
 
     def end_without_it(self, silence_seconds: float) -> None:
-        """Watch in a thread, and end this process after ``silence_seconds`` without a beat."""
+        """End this process after ``silence_seconds`` without a beat."""
         # The Python loop holds the interpreter for a few milliseconds at most, the compiled loop not at all.
         threading.Thread(target=self._watch, args=(silence_seconds,), daemon=True).start()
 

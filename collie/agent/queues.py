@@ -1,4 +1,4 @@
-"""Prebuilt send and receive queues of a run, posted by one call per chain.
+"""Prebuilt send and receive queues of a run.
 
 A work request id holds the evidence of its completion, so the traffic loop needs no table of outstanding work::
 
@@ -6,8 +6,8 @@ A work request id holds the evidence of its completion, so the traffic loop need
     bits 2-23   number of the queue
     bits 24-63  payload bytes proved (sends only, because a receive completion has its length)
 
-In a mixed flow these bytes went to the responder. ``returns`` of the queue has the fetched payload, one entry per
-completion, because completions of a send queue arrive in posting order.
+In a mixed flow these bytes went to the responder. ``returns`` of the queue has the fetched payload of each completion
+in turn, because completions of a send queue arrive in posting order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .objects import Buffers
-from .pattern import GRH_BYTES, Chain, Proof, ReceivePlan, Request, fitting, receive_plan, send_chains
+from .pattern import GRH_BYTES, Chain, Proof, Request, fitting, receive_plan, send_chains
 from .resources import UD_QKEY, End, Resources
 from .totals import EndLayout
 from .verbs import Verbs
@@ -28,10 +28,7 @@ QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1
 
 
 class Queue:
-    """A send or receive queue: chains posted in turn.
-
-    One flat object with plain slots for both directions, because the traffic loop uses little else.
-    """
+    """A send or receive queue. One class with plain slots, for the speed of the traffic loop."""
 
     __slots__ = (
         "alive",  # no completion has failed
@@ -71,8 +68,7 @@ class Queue:
         self.refs: List[Any] = []
 
 
-def send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> int:
-    """Return the flags of one send work request."""
+def _send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> int:
     flags = v.e.IBV_SEND_SIGNALED if request.signalled else 0
     if workload.fence and first:
         flags |= v.e.IBV_SEND_FENCE
@@ -82,25 +78,26 @@ def send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> i
 
 
 def build_queues(resources: Resources, layouts: Sequence[EndLayout]) -> Tuple[List[Queue], Dict[int, int]]:
-    """Build the queues of connected ``resources``. Also return the word index of each queue pair by qp_num."""
+    """Build the queues of connected ``resources``. Also return each queue pair's word index by qp_num."""
     queues: List[Queue] = []
     pair_words: Dict[int, int] = {}
     for place, end in enumerate(resources.ends):
         layout = layouts[place]
         pair_words.update({pair.qp_num: layout.first_qp + number for number, pair in enumerate(end.pairs)})
         if end.requester:
-            builder = SendBuilder(resources, end)
+            builder = _SendBuilder(resources, end)
             for pair in range(end.qps):
                 queues.append(builder.build(len(queues), pair, layout))
         elif end.srq is not None:
-            queues.append(shared_receive_queue(resources, end, layout, len(queues)))
+            queues.append(_receive_queue(resources.v, end, layout, len(queues), range(end.qps)))
         elif end.workload.receives:
-            queues += receive_queues(resources, end, layout, len(queues))
+            for pair in range(end.qps):
+                queues.append(_receive_queue(resources.v, end, layout, len(queues), range(pair, pair + 1)))
     return queues, pair_words
 
 
-class SendBuilder:
-    """Builds the send queues of one requester's end."""
+class _SendBuilder:
+    """Builds the send queues of an end."""
 
     def __init__(self, resources: Resources, end: End) -> None:
         self.v, self.workload, self.end = resources.v, end.workload, end
@@ -117,7 +114,6 @@ class SendBuilder:
         self.remote: Dict[str, Any] = end.peer.get("buffers", {})
 
     def build(self, number: int, pair: int, layout: EndLayout) -> Queue:
-        """Build queue ``number`` for queue pair ``pair`` of the end."""
         workload = self.workload
         queue = Queue(True, layout.base, layout.first_qp + pair, self.end.pairs[pair])
         queue.limit = fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
@@ -144,8 +140,8 @@ class SendBuilder:
             opcode=self.opcodes[request.opcode],
             num_sge=len(request.segments),
             imm_data=0,
-            sg=scatter(self.v, self.end.buffers, pair, request.mr, request.segments),
-            send_flags=send_flags(self.v, self.workload, request, first),
+            sg=_scatter(self.v, self.end.buffers, pair, request.mr, request.segments),
+            send_flags=_send_flags(self.v, self.workload, request, first),
             next_wr=following,
         )
         if request.opcode not in SENDS:
@@ -160,8 +156,7 @@ class SendBuilder:
         return wr
 
 
-def scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: Sequence[int]) -> List[Any]:
-    """Return SGEs of consecutive ``segments`` of one MR."""
+def _scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: Sequence[int]) -> List[Any]:
     assert buffers is not None, "an end has buffers once it is created"
     address, lkey = buffers.local(pair, mr)
     entries = []
@@ -171,38 +166,20 @@ def scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: 
     return entries
 
 
-def receive_queues(resources: Resources, end: End, layout: EndLayout, first_number: int) -> List[Queue]:
-    """Build the receive queue of each queue pair of a responder's end."""
-    workload, v = end.workload, resources.v
-    overhead = GRH_BYTES if workload.qp_type == "UD" else 0
-    queues = []
-    for pair in range(end.qps):
-        plan = receive_plan(workload, workload.mrs_per_qp, end.qps)
-        queue = Queue(False, layout.base, layout.first_qp + pair, end.pairs[pair])
-        queue.overhead = overhead
-        _fill(v, queue, plan, end, first_number + pair, [(pair, mr) for mr in range(workload.mrs_per_qp)])
-        queues.append(queue)
-    return queues
-
-
-def shared_receive_queue(resources: Resources, end: End, layout: EndLayout, number: int) -> Queue:
-    """Build the shared receive queue of ``end``, over all its MRs in turn."""
-    workload = end.workload
-    plan = receive_plan(workload, workload.mrs_per_qp * end.qps, 1)
-    queue = Queue(False, layout.base, layout.first_qp, end.srq)
-    queue.shared = True
+def _receive_queue(v: Verbs, end: End, layout: EndLayout, number: int, pairs: range) -> Queue:
+    """Build receive queue ``number`` of ``pairs``, over their MRs in turn."""
+    workload, first = end.workload, pairs[0]
+    queue = Queue(False, layout.base, layout.first_qp + first, end.pairs[first] if end.srq is None else end.srq)
+    queue.shared = end.srq is not None
     queue.overhead = GRH_BYTES if workload.qp_type == "UD" else 0
-    places = [divmod(number, workload.mrs_per_qp) for number in range(workload.mrs_per_qp * end.qps)]
-    _fill(resources.v, queue, plan, end, number, places)
-    return queue
-
-
-def _fill(v: Verbs, queue: Queue, plan: ReceivePlan, end: End, number: int, places: List[Tuple[int, int]]) -> None:
+    places = [(pair, mr) for pair in pairs for mr in range(workload.mrs_per_qp)]
+    plan = receive_plan(workload, len(places), end.qps // len(pairs))
     queue.batch, queue.limit = plan.batch, plan.chains_in_queue
     for chain in plan.chains:
         following = None
-        for mr in reversed(chain):
-            sges = scatter(v, end.buffers, *places[mr], plan.segments)
+        for place in reversed(chain):
+            sges = _scatter(v, end.buffers, *places[place], plan.segments)
             following = v.RecvWR(wr_id=number << QUEUE_SHIFT | RECEIVE, num_sge=len(sges), sg=sges, next_wr=following)
             queue.refs.append(following)
         queue.chains.append(following)
+    return queue

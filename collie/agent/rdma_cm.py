@@ -1,8 +1,8 @@
 """Connects queue pairs by RDMA-CM: librdmacm by ctypes, for both data paths.
 
-librdmacm never owns the queue pairs. It connects ids under their numbers and reports the path, and the run moves the
-queue pairs to RTS. One event channel serves all ids, because one engine may hold both ends of a flow. A listener, the
-only one of an agent, exists from ``prepare`` until all queue pairs are connected.
+librdmacm connects ids under the numbers of queue pairs and reports the path. The run owns the queue pairs. One event
+channel serves all ids, because an engine may hold both ends of a flow. The listener exists from ``prepare`` until all
+queue pairs are connected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 import struct
 import time
 from ctypes import c_char_p, c_int, c_uint8, c_uint16, c_uint32, c_void_p
-from typing import Callable, ClassVar, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, ClassVar, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import abi, cma_abi
 from .abi import Enums as Verb
@@ -36,7 +36,7 @@ BACKLOG = 1024
 
 
 class CmLibrary(Library):
-    """Functions of librdmacm as methods without their prefix."""
+    """Functions of librdmacm without their prefix."""
 
     prefix = "rdma_"
     functions: ClassVar[Functions] = {
@@ -62,13 +62,13 @@ class CmLibrary(Library):
 
 
 class Address(NamedTuple):
-    """The address inside a GID, and its network device."""
+    """The address inside a GID."""
 
     gid: str
     netdev: str
 
     def socket_address(self, port: int = 0) -> ctypes.Array[ctypes.c_char]:
-        """Return it as a ``struct sockaddr``. A link-local address belongs to the device."""
+        """Return a ``struct sockaddr``. A link-local address belongs to the device."""
         packed = socket.inet_pton(socket.AF_INET6, self.gid)
         if packed[:12] == b"\0" * 10 + b"\xff\xff":
             data = struct.pack("=H2s4s8x", socket.AF_INET, struct.pack("!H", port), packed[12:])
@@ -80,7 +80,7 @@ class Address(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """The agreed path and peer, as far as the workload does not fix them."""
+    """The agreed path and peer."""
 
     gid: str
     lid: int
@@ -107,7 +107,7 @@ class Event(NamedTuple):
 
 
 def why_not() -> Optional[str]:
-    """Return the reason that this host cannot connect by RDMA-CM, or None."""
+    """Return the reason against RDMA-CM on this host."""
     try:
         library = CmLibrary(LIBRARY)
     except OSError as error:
@@ -123,11 +123,7 @@ class ConnectionManager:
     """The ids of one run."""
 
     def __init__(self, address: Address) -> None:
-        """Open an event channel.
-
-        Raises:
-            AgentFault: ``unsupported``: the host lacks librdmacm or its kernel module.
-        """
+        """Open an event channel. Without librdmacm or its kernel module it is ``unsupported``."""
         lack = why_not()
         if lack is not None:
             raise AgentFault("unsupported", "rdma_cm", lack)
@@ -144,14 +140,11 @@ class ConnectionManager:
         self._accepted: Set[int] = set()
 
     def listen(self) -> Tuple[int, int]:
-        """Listen on a free port of the address. Return listener and port."""
-        with step("rdma_create_id"):
-            listener = self._new_id()
+        """Listen on a free port. Return listener and port."""
+        listener = self._new_id()
         self._listeners.append(listener)
-        with step("rdma_bind_addr"):
-            self._library.do("bind_addr", listener, self._address.socket_address())
-        with step("rdma_listen"):
-            self._library.do("listen", listener, BACKLOG)
+        self._call("bind_addr", listener, self._address.socket_address())
+        self._call("listen", listener, BACKLOG)
         return listener, socket.ntohs(self._library.get_src_port(listener))
 
     def dial(self, gid: str, port: int, half: Half) -> None:
@@ -179,38 +172,37 @@ class ConnectionManager:
             elif time.monotonic() >= ends_at:
                 message = f"{self._open()} of {total} queue pairs were not connected by RDMA-CM within {seconds:.0f} s"
                 raise AgentFault("timeout", "rdma_cm", message)
-        with step("rdma_destroy_id"):
-            while self._listeners:
-                self._library.do("destroy_id", self._listeners.pop())
+        while self._listeners:
+            self._call("destroy_id", self._listeners.pop())
 
     def close(self) -> None:
-        """Disconnect and destroy every id, and the channel."""
-        with step("rdma_destroy_id"):
-            for connection in self._connections:
-                # Fails, without harm, if the peer was faster.
-                self._library.disconnect(connection)
-            for identifier in (*self._connections, *self._listeners):
-                self._library.do("destroy_id", identifier)
+        """Disconnect and destroy everything."""
+        for connection in self._connections:
+            # Fails, without harm, if the peer was faster.
+            self._library.disconnect(connection)
+        for identifier in (*self._connections, *self._listeners):
+            self._call("destroy_id", identifier)
         self._connections, self._listeners = [], []
         self._library.destroy_event_channel(self._channel)
 
     def _open(self) -> int:
         return len(self._to_dial) + len(self._dialling) + len(self._awaited) + len(self._accepted)
 
+    def _call(self, name: str, *arguments: Any) -> None:
+        with step(f"rdma_{name}"):
+            self._library.do(name, *arguments)
+
     def _new_id(self) -> int:
         made = c_void_p()
-        self._library.do("create_id", self._channel, ctypes.byref(made), None, Enums.RDMA_PS_TCP)
+        self._call("create_id", self._channel, ctypes.byref(made), None, Enums.RDMA_PS_TCP)
         assert made.value is not None, "a call that succeeded has made one"
         return made.value
 
     def _dial(self, peer: ctypes.Array[ctypes.c_char], half: Half) -> None:
-        with step("rdma_create_id"):
-            connection = self._new_id()
+        connection = self._new_id()
         self._connections.append(connection)
         self._dialling[connection] = half
-        with step("rdma_resolve_addr"):
-            own = self._address.socket_address()
-            self._library.do("resolve_addr", connection, own, peer, RESOLVE_MILLISECONDS)
+        self._call("resolve_addr", connection, self._address.socket_address(), peer, RESOLVE_MILLISECONDS)
 
     def _next_event(self, seconds: float) -> Optional[Event]:
         poller = select.poll()
@@ -233,15 +225,12 @@ class ConnectionManager:
 
     def _hear(self, event: Event) -> None:
         if event.kind == Enums.RDMA_CM_EVENT_ADDR_RESOLVED:
-            with step("rdma_resolve_route"):
-                self._library.do("resolve_route", event.id, RESOLVE_MILLISECONDS)
+            self._call("resolve_route", event.id, RESOLVE_MILLISECONDS)
         elif event.kind == Enums.RDMA_CM_EVENT_ROUTE_RESOLVED:
-            with step("rdma_connect"):
-                self._library.do("connect", event.id, ctypes.byref(self._dialling[event.id].param))
+            self._call("connect", event.id, ctypes.byref(self._dialling[event.id].param))
         elif event.kind == Enums.RDMA_CM_EVENT_CONNECT_RESPONSE:
             self._dialling[event.id].bring_up(self._agreed(event.id))
-            with step("rdma_establish"):
-                self._library.do("establish", event.id)
+            self._call("establish", event.id)
             del self._dialling[event.id]
         elif event.kind == Enums.RDMA_CM_EVENT_CONNECT_REQUEST:
             self._accept(event)
@@ -254,14 +243,12 @@ class ConnectionManager:
         half = self._awaited.pop((event.listener, event.qp_num), None)
         if half is None:  # not from this run
             self._library.reject(event.id, None, 0)
-            with step("rdma_destroy_id"):
-                self._library.do("destroy_id", event.id)
+            self._call("destroy_id", event.id)
             return
         self._connections.append(event.id)
         self._accepted.add(event.id)
         half.bring_up(self._agreed(event.id))
-        with step("rdma_accept"):
-            self._library.do("accept", event.id, ctypes.byref(half.param))
+        self._call("accept", event.id, ctypes.byref(half.param))
 
     def _agreed(self, connection: int) -> Agreed:
         init = self._attributes(connection, Verb.IBV_QPS_INIT)
@@ -271,8 +258,7 @@ class ConnectionManager:
 
     def _attributes(self, connection: int, state: int) -> abi.QPAttr:
         attributes, mask = abi.QPAttr(qp_state=state), c_int()
-        with step("rdma_init_qp_attr"):
-            self._library.do("init_qp_attr", connection, ctypes.byref(attributes), ctypes.byref(mask))
+        self._call("init_qp_attr", connection, ctypes.byref(attributes), ctypes.byref(mask))
         return attributes
 
     def _refuse(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Samples: engine totals and device counters, read together."""
+"""Samples: engine totals and device counters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Run:
         self.data_path: Optional[str] = None
         self.plans: Dict[str, Dict[str, Any]] = {}
         self.first_packets: Optional[int] = None
-        self._threads = DeviceThreads() if facts.is_software(device) else None
+        self.threads = DeviceThreads() if facts.is_software(device) else None
         self._progress: Dict[str, Any] = {}
 
     def flows(self, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
@@ -62,7 +62,7 @@ class Run:
         }
 
     def _stalled(self, key: str, moves: Optional[int], now: float) -> Optional[bool]:
-        """Return whether nothing has completed for 1 s while running, None if nothing ever completes."""
+        """Whether nothing has completed for 1 s, None if nothing ever completes."""
         if moves is None:
             return None
         last, since = self._progress.get(key, (None, now))
@@ -71,20 +71,9 @@ class Run:
             return False
         return bool(now - since > STALLED_SECONDS)
 
-    def thread_cpu_seconds(self) -> Dict[str, float]:
-        """Return CPU time of kernel threads that can run the device. Empty for hardware devices."""
-        return self._threads.cpu_seconds() if self._threads else {}
-
     def health(self) -> Dict[str, Any]:
         """Return the ``health`` object of a sample."""
-        engines = self.engines
-        return {
-            **engines.totals.health(),
-            "data_path": self.data_path,
-            "cpu_seconds": engines.cpu_seconds(),
-            "cpu_user_seconds": engines.cpu_user_seconds(),
-            "wait_seconds": engines.wait_seconds(),
-        }
+        return {**self.engines.totals.health(), "data_path": self.data_path, **self.engines.times()}
 
 
 def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
@@ -101,7 +90,8 @@ def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
         sample["flows"] = run.flows(counters, clock)
         sample["health"] = run.health()
         sample["link"] = link(run.device, run.port, run.netdev)
-        sample["host"].update(run.thread_cpu_seconds())
+        if run.threads:
+            sample["host"].update(run.threads.cpu_seconds())
     else:
         sample["phase"] = "idle"
     sample["clock_end"] = time.monotonic()
@@ -111,10 +101,8 @@ def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
 class Sampling:
     """Schedule and source of samples."""
 
-    def __init__(
-        self, make_reader: Callable[[str, int, Optional[str]], CounterReader], clock: Callable[[], float]
-    ) -> None:
-        self._make_reader, self._clock = make_reader, clock
+    def __init__(self, make_reader: Callable[[str, int, Optional[str]], CounterReader]) -> None:
+        self._make_reader = make_reader
         self.reader: Optional[CounterReader] = None
         self._place: Optional[Tuple[str, int, Optional[str]]] = None  # device, port and netdev of the reader
         self.next: Optional[float] = None  # due time of the next sample
@@ -123,7 +111,7 @@ class Sampling:
         self._taken = self._dropped = 0
 
     def read_from(self, device: str, port: int, netdev: Optional[str]) -> CounterReader:
-        """Open the counters of a port, if not open. The default ``netdev`` is that of its GIDs."""
+        """Open a port's counters, if not open. The default ``netdev`` is that of its GIDs."""
         place = (device, port, netdev)
         if self.reader is not None and self._place == place:
             return self.reader
@@ -137,10 +125,10 @@ class Sampling:
     def start(self, period_seconds: Optional[float]) -> None:
         """Start sampling, every ``period_seconds`` (None: unchanged)."""
         self._period = float(period_seconds or self._period)
-        self.next = self._clock()
+        self.next = time.monotonic()
 
     def stop(self) -> None:
-        """Stop sampling and close the counters."""
+        """Stop, and close the counters."""
         self.next = None
         self._close()
 
@@ -150,9 +138,9 @@ class Sampling:
             self.reader = None
 
     def sample(self, run: Optional[Run], drop: bool) -> Optional[Dict[str, Any]]:
-        """Take the due sample. With ``drop``, only count it as dropped."""
+        """Take the due sample. With ``drop``, only count it."""
         assert self.next is not None, "sampling is on"
-        self.next = max(self.next + self._period, self._clock())
+        self.next = max(self.next + self._period, time.monotonic())
         if drop:
             self._dropped += 1
             return None

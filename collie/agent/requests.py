@@ -1,4 +1,4 @@
-"""Requests of the protocol, and the checks of their fields."""
+"""Requests of the protocol, and checks of their fields."""
 
 from __future__ import annotations
 
@@ -71,23 +71,17 @@ class Request:
 
 
 def parse_request(line: bytes) -> Request:
-    """Parse one line.
-
-    Raises:
-        AgentFault: ``bad_request``. Its attribute ``request_id`` is the ``id``, or None.
-    """
-    request_id = None
+    """Parse one line."""
     try:
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise bad_request(f"not a JSON line: {str(error)[:200]}") from error
-        if not isinstance(data, dict):
-            raise bad_request("not a JSON object")
-        request_id = data.get("id")
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"not a JSON line: {str(error)[:200]}") from error
+    if not isinstance(data, dict):
+        raise bad_request("not a JSON object")
+    try:
         return _check(data)
-    except AgentFault as error:
-        error.request_id = request_id if isinstance(request_id, int) else None  # type: ignore[attr-defined]
+    except AgentFault as fault:
+        fault.request_id = data["id"] if isinstance(data.get("id"), int) else None
         raise
 
 
@@ -98,8 +92,7 @@ def _check(data: Dict[str, Any]) -> Request:
     if not isinstance(do, str) or do not in FIELDS:
         raise bad_request(f"do must be one of {', '.join(FIELDS)}, not {str(do)[:40]!r}")
     deadline = data.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS)
-    if not _lasts("deadline_seconds", deadline):
-        raise bad_request(_seconds_wanted("deadline_seconds"))
+    _check_seconds("deadline_seconds", deadline)
     fields = {name: value for name, value in data.items() if name not in ("id", "do", "deadline_seconds")}
     for name, value in fields.items():
         if name not in FIELDS[do]:
@@ -107,8 +100,8 @@ def _check(data: Dict[str, Any]) -> Request:
         kinds = FIELDS[do][name][0]
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
             raise bad_request(f"{do}: {name} has the wrong type")
-        if name in SECONDS and not _lasts(name, value):
-            raise bad_request(f"{do}: {_seconds_wanted(name)}")
+        if name in SECONDS:
+            _check_seconds(name, value, f"{do}: ")
         if name in ("device", "netdev") and not NAME.fullmatch(value):
             raise bad_request(f"{do}: {name} is not a device name")
         if kinds is int and not 0 <= value < MAX_NUMBER:
@@ -121,23 +114,16 @@ def _check(data: Dict[str, Any]) -> Request:
     return Request(data["id"], do, float(deadline), fields)
 
 
-def _lasts(name: str, value: Any) -> bool:
+def _check_seconds(name: str, value: Any, place: str = "") -> None:
     least, most = SECONDS[name]
-    return isinstance(value, NUMBER) and not isinstance(value, bool) and least <= value <= most
-
-
-def _seconds_wanted(name: str) -> str:
-    least, most = SECONDS[name]
-    return f"{name} must be a number from {least:g} to {most:g}"
+    if isinstance(value, bool) or not isinstance(value, NUMBER) or not least <= value <= most:
+        raise bad_request(f"{place}{name} must be a number from {least:g} to {most:g}")
 
 
 def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-    """Return the flow ends of ``prepare`` by key, each with ``key``, ``role``, ``qps`` and an unchecked ``workload``.
-
-    ``default`` is the workload of flows that name none.
-    """
+    """Return the ends of ``prepare`` by key, each with ``key``, ``role``, ``qps`` and an unchecked ``workload``."""
     ends: Dict[str, Dict[str, Any]] = {}
-    if len(flows) > MAX_ENDS:
+    if not 1 <= len(flows) <= MAX_ENDS:
         raise bad_request(f"prepare: flows must list 1 to {MAX_ENDS} ends")
     for entry in flows:
         if not isinstance(entry, dict) or set(entry) - FLOW_FIELDS:
@@ -154,6 +140,4 @@ def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]
         if key in ends:
             raise bad_request(f"prepare: {key} is listed twice")
         ends[key] = {"key": key, "role": role, "qps": qps, "workload": workload}
-    if not ends:
-        raise bad_request(f"prepare: flows must list 1 to {MAX_ENDS} ends")
     return ends

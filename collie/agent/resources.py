@@ -2,10 +2,9 @@
 
 Rules:
 
-1. Only the engine process uses this, so a hang costs no other process.
-2. Every verb runs inside ``step``, so an error names the verb and its errno.
-3. Requests above the device's limits are refused before any verb is called, because drivers leak in failed creations.
-4. Queue pairs are moved to ERR and polled before destruction (``quiesce``). Otherwise rdma_rxe drains outstanding work
+1. Every verb runs inside ``step``, so an error names the verb and its errno.
+2. Requests above the device's limits are refused before any verb is called, because drivers leak in failed creations.
+3. Queue pairs are moved to ERR and polled before destruction (``quiesce``). Otherwise rdma_rxe drains outstanding work
    in the kernel, without a way to interrupt it.
 """
 
@@ -18,23 +17,22 @@ from functools import partial
 from typing import Any, Dict, Iterator, List, Optional
 
 from . import cma_abi, memory
-from .content import COMPLEMENT, Content, Verification, is_source
+from .content import COMPLEMENT, Content, is_source, verify
 from .faults import AgentFault, bad_request
 from .objects import Buffers, CompletionQueue, Limits, remote_access, step
 from .pattern import GRH_BYTES, group, receive_plan
 from .rdma_cm import Address, Agreed, ConnectionManager, Half
 from .verbs import Verbs
-from .workload import ATOMICS, Workload
+from .workload import ATOMICS, MTU_CODES, Workload
 
 UD_QKEY = 0x11111111
-MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 
 
 class End:
-    """One end of a flow: role, workload, queue pairs and buffers."""
+    """One end of a flow."""
 
     def __init__(self, key: str, role: str, qps: int, workload: Workload, flow_qps: Optional[int] = None) -> None:
-        """Describe an end with ``qps`` of the flow's ``flow_qps`` queue pairs."""
+        """Describe ``qps`` of the flow's ``flow_qps`` queue pairs."""
         self.key, self.workload = key, workload
         self.flow_qps = qps if flow_qps is None else flow_qps
         self.requester = role == "requester"
@@ -66,17 +64,14 @@ class End:
                 buffers.write(pair, mr, data)
 
     def verify(self, completed: int) -> Optional[Dict[str, Any]]:
-        """Compare the received payload. None with atomics, which change it.
-
-        ``completed``: minimum of completed requests over the requester's queue pairs.
-        """
+        """Compare the received payload. None with atomics, which change it."""
         workload, buffers, content = self.workload, self.buffers, self.content
         assert buffers is not None, "an end has buffers once it is created"
         assert content is not None, "the buffers were filled"
         if workload.opcodes & ATOMICS:
             return None
-        verification = Verification(workload, self.requester, self.qps, content)
-        return verification.run(lambda pair, mr: buffers.read(pair, mr, workload.buffer_bytes), completed)
+        read = partial(buffers.read, length=workload.buffer_bytes)
+        return verify(workload, self.requester, content, read, self.qps, completed)
 
 
 def _owns_receives(end: End) -> bool:
@@ -100,10 +95,7 @@ def _conn_param(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
 
 @contextmanager
 def _unsupported_if_invalid(asked: Dict[str, int]) -> Iterator[None]:
-    """Turn EINVAL into ``unsupported``, because all reported limits were checked.
-
-    Devices report neither their inline limit nor the depth that long lists of SGEs leave.
-    """
+    """Turn EINVAL into ``unsupported``: devices do not report the limits of inline data and of long lists of SGEs."""
     try:
         with step("create_qp"):
             yield
@@ -116,7 +108,7 @@ def _unsupported_if_invalid(asked: Dict[str, int]) -> Iterator[None]:
 
 
 class Resources:
-    """All objects of one run on one device."""
+    """All objects of a run on one device."""
 
     def __init__(
         self, v: Verbs, device: str, port: int, gid_index: int, gid: str, netdev: Optional[str] = None
@@ -137,10 +129,7 @@ class Resources:
             self.pd = v.PD(self.context)
 
     def create(self, ends: List[End], processes: int = 1) -> None:
-        """Create the objects of ``ends``, with queue pairs in INIT.
-
-        ``processes``: engines that do so at the same time.
-        """
+        """Create the objects of ``ends``, with queue pairs in INIT, in ``processes`` engines at the same time."""
         for end in ends:
             self.limits.check(end.workload)
             if MTU_CODES[end.workload.mtu] > self.active_mtu:
@@ -149,7 +138,10 @@ class Resources:
             sum(end.flow_qps for end in ends), sum(end.flow_qps * end.workload.mrs_per_qp for end in ends)
         )
         if any(end.workload.by_rdma_cm for end in ends):
-            self._cm = ConnectionManager(self._address())
+            if self._netdev is None:
+                message = f"GID {self.gid} belongs to no network device, and RDMA-CM needs its address"
+                raise AgentFault("unsupported", "rdma_cm", message)
+            self._cm = ConnectionManager(Address(self.gid, self._netdev))
         self.ends = ends
         for end in ends:
             workload = end.workload
@@ -164,11 +156,11 @@ class Resources:
         self._create_pairs()
 
     def _create_pairs(self) -> None:
+        ends = [end for end in self.ends for _ in range(end.qps)]
         # Unsignalled requests complete, too, when their queue pair fails, so a CQ must hold all of them.
         needs = [
-            (end.workload.send_wq_depth if end.requester else end.workload.recv_wq_depth if _owns_receives(end) else 1)
-            for end in self.ends
-            for _ in range(end.qps)
+            end.workload.send_wq_depth if end.requester else end.workload.recv_wq_depth if _owns_receives(end) else 1
+            for end in ends
         ]
         reserve = sum(end.workload.recv_wq_depth for end in self.ends if end.srq is not None)
         owner = {}
@@ -177,11 +169,8 @@ class Resources:
             cq = CompletionQueue(self.v, self.context, min(max(wanted, 16), self.limits.max_cqe))
             self.cqs.append(cq)
             owner.update(dict.fromkeys(indices, cq.cq))
-        index = 0
-        for end in self.ends:
-            for _ in range(end.qps):
-                end.pairs.append(self._create_pair(end, owner[index]))
-                index += 1
+        for index, end in enumerate(ends):
+            end.pairs.append(self._create_pair(end, owner[index]))
 
     def _create_pair(self, end: End, cq: Any) -> Any:
         v, workload = self.v, end.workload
@@ -214,7 +203,7 @@ class Resources:
         return attributes
 
     def endpoint(self, end: End) -> Dict[str, Any]:
-        """Return the description of an end for its peer."""
+        """Describe an end for its peer."""
         described: Dict[str, Any] = {
             "gid": self.gid,
             "lid": self.lid,
@@ -227,7 +216,7 @@ class Resources:
         return described
 
     def connect(self, end: End, peer: Dict[str, Any]) -> None:
-        """Bring the queue pairs of ``end`` to RTS, or prepare ``connect_by_rdma_cm``."""
+        """Bring the queue pairs of ``end`` to RTS, or leave them to ``connect_by_rdma_cm``."""
         if len(peer["qps"]) != end.qps:
             raise bad_request(f"connect: {end.key} has {end.qps} queue pairs, its peer {len(peer['qps'])}")
         end.peer = peer
@@ -244,12 +233,12 @@ class Resources:
             self._bring_up(pair, workload, path, number, psn)
 
     def connect_by_rdma_cm(self, seconds: float) -> None:
-        """Connect the queue pairs that ``connect`` has left to RDMA-CM."""
+        """Connect the queue pairs that ``connect`` has left."""
         if self._cm is not None:
             self._cm.connect_all(seconds)
 
     def _bring_up(self, pair: Any, workload: Workload, path: Any, number: int, psn: int) -> None:
-        """Move a queue pair from INIT to RTS, with ``number`` and ``psn`` of the peer."""
+        """Go from INIT to RTS, with ``number`` and ``psn`` of the peer."""
         attributes = self._attributes(workload)
         attributes.ah_attr = path
         attributes.path_mtu = MTU_CODES[workload.mtu]
@@ -274,7 +263,7 @@ class Resources:
                 cm.expect(end.listener, number, half)
 
     def _bring_up_agreed(self, pair: Any, workload: Workload, psn: int, agreed: Agreed) -> None:
-        """Move a queue pair to RTS on the agreed path. INIT is repeated to set the partition."""
+        """Go to RTS on the agreed path. INIT is repeated to set the partition."""
         attributes = self._attributes(workload)
         attributes.pkey_index = agreed.pkey_index
         with step("modify_qp INIT"):
@@ -291,14 +280,8 @@ class Resources:
         )
         return self.v.AHAttr(gr=route, is_global=1, port_num=self.port, dlid=lid, sl=sl)
 
-    def _address(self) -> Address:
-        if self._netdev is None:
-            message = f"GID {self.gid} belongs to no network device, and RDMA-CM needs its address"
-            raise AgentFault("unsupported", "rdma_cm", message)
-        return Address(self.gid, self._netdev)
-
     def quiesce(self, seconds: float) -> int:
-        """Move every queue pair to ERR and poll until no completion follows. Return the number of completions."""
+        """Move every queue pair to ERR and poll until no completion follows. Return their number."""
         for end in self.ends:
             for pair in end.pairs:
                 attributes = self.v.QPAttr(qp_state=self.v.e.IBV_QPS_ERR)
@@ -315,7 +298,7 @@ class Resources:
         return flushed
 
     def destroy(self) -> None:
-        """Destroy everything, users first. Safe after an incomplete creation."""
+        """Destroy everything, even after an incomplete creation."""
         if self._cm is not None:
             self._cm.close()
             self._cm = None

@@ -1,22 +1,19 @@
 """Reads every counter of one device.
 
-A missing source is an empty object, an unreadable counter null, never 0. Only ``devlink`` needs root. Nothing is reset,
-enabled or tuned.
+A missing source is an empty object, an unreadable counter null, never 0. Only ``devlink`` needs root.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, Optional, Union
 
 from . import ethtool
 from .devlink import ReporterCounters, devlink_handle
-from .facts import ports_of
+from .facts import INFINIBAND, NET, ports_of
+from .kernel_files import entries
 from .netlink import RdmaNetlink
-
-INFINIBAND = "/sys/class/infiniband"
-NET = "/sys/class/net"
 
 # A setting of the driver's cache, among the counters.
 NOT_COUNTERS = frozenset({"lifespan"})
@@ -28,15 +25,11 @@ Values = Dict[str, Optional[int]]
 
 
 class SysfsCounters:
-    """Numeric files of a directory, kept open. The kernel evaluates them at each read."""
+    """Numeric files of a directory, kept open."""
 
     def __init__(self, directory: str) -> None:
         self._files: Dict[str, int] = {}
-        try:
-            entries = os.listdir(directory)
-        except OSError:
-            entries = []
-        for name in sorted(entries, key=lambda name: (name != REFRESHES_ALL, name)):
+        for name in sorted(entries(directory), key=lambda name: name != REFRESHES_ALL):
             path = os.path.join(directory, name)
             if name not in NOT_COUNTERS and os.path.isfile(path):
                 try:
@@ -48,7 +41,7 @@ class SysfsCounters:
         return bool(self._files)
 
     def read(self) -> Values:
-        """Return every counter, None where the driver refuses or gives no number."""
+        """Return every counter, None without a number."""
         return {name: self._value(fd) for name, fd in self._files.items()}
 
     @staticmethod
@@ -69,11 +62,7 @@ class NetlinkCounters:
     """Hardware counters of a port in one netlink request."""
 
     def __init__(self, device: str, port: int) -> None:
-        """Find the device.
-
-        Raises:
-            OSError: no RDMA netlink, device or counters.
-        """
+        """Find the device. OSError: no RDMA netlink, device or counters."""
         self._netlink = RdmaNetlink()
         index = self._netlink.device_index(device)
         if index is None:
@@ -83,11 +72,7 @@ class NetlinkCounters:
             raise OSError(f"{device} has no counters")
 
     def read(self) -> Values:
-        """Return every counter.
-
-        Raises:
-            OSError: EMSGSIZE: the counters exceed one message and must be read from sysfs.
-        """
+        """Return every counter. OSError EMSGSIZE: they exceed one message."""
         try:
             return dict(self._netlink.counters(self._index, self._port))
         except OSError as error:
@@ -134,7 +119,7 @@ class HardwareCounters:
 
 
 class EthtoolCounters:
-    """Driver statistics of a network device. A bond has none, so its ports are summed."""
+    """Driver statistics of a network device, summed over the ports of a bond."""
 
     def __init__(self, netdev: str, root: str = NET) -> None:
         self._ports = ports_of(netdev, root)
@@ -143,9 +128,9 @@ class EthtoolCounters:
         return any(ethtool.names(port) for port in self._ports)
 
     def read(self) -> Values:
-        """Return every counter, or none if a port is silent: a partial sum would appear to go back.
+        """Return every counter, none if a port is silent: a partial sum would appear to go back.
 
-        Asks for names each time. mlx5 changes them with the PFC priority, and their number stays.
+        Asks for names each time: mlx5 changes them with the PFC priority, and their number stays.
         """
         sums: Dict[str, Optional[int]] = {}
         for port in self._ports:
@@ -155,70 +140,56 @@ class EthtoolCounters:
             sums.update({name: (sums.get(name) or 0) + value for name, value in found.items()})
         return sums
 
+    def close(self) -> None:
+        """Do nothing: no descriptor stays open."""
+
+
+Source = Union[HardwareCounters, SysfsCounters, EthtoolCounters, ReporterCounters]
+
 
 class CounterReader:
-    """All counter sources of one port, under the names of the protocol."""
+    """All counter sources of a port."""
 
     def __init__(self, device: str, port: int, netdev: Optional[str]) -> None:
         base = os.path.join(INFINIBAND, device, "ports", str(port))
         self.sources: Dict[str, Optional[str]] = {}
-        self._reads: Dict[str, Callable[[], Values]] = {}
-        self._closers: List[Callable[[], None]] = []
+        self._open: Dict[str, Optional[Source]] = {}
         hardware = HardwareCounters(device, port, os.path.join(base, "hw_counters"))
-        self._add("hw_counters", hardware.way, hardware.read, hardware.close)
-        self._add_sysfs("device_hw_counters", os.path.join(INFINIBAND, device, "hw_counters"))
-        self._add_sysfs("counters", os.path.join(base, "counters"))
-        self._add_sysfs("netdev", os.path.join(NET, netdev, "statistics") if netdev else "")
-        statistics = EthtoolCounters(netdev) if netdev else None
-        self._add("ethtool", "ioctl" if statistics else None, statistics.read if statistics else None)
-        self._add_devlink(os.path.join(INFINIBAND, device))
+        self._add("hw_counters", hardware, hardware.way)
+        self._add("device_hw_counters", SysfsCounters(os.path.join(INFINIBAND, device, "hw_counters")), "sysfs")
+        self._add("counters", SysfsCounters(os.path.join(base, "counters")), "sysfs")
+        self._add("netdev", SysfsCounters(os.path.join(NET, netdev, "statistics")) if netdev else None, "sysfs")
+        self._add("ethtool", EthtoolCounters(netdev) if netdev else None, "ioctl")
+        self._add("devlink", _vnic_reporter(os.path.join(INFINIBAND, device)), "netlink")
 
-    def _add_devlink(self, device_path: str) -> None:
-        handle = devlink_handle(device_path)
-        try:
-            reporter = ReporterCounters(*handle, VNIC_REPORTER) if handle else None
-        except OSError:
-            reporter = None
-        if reporter:
-            self._add("devlink", "netlink", reporter.read, reporter.close)
-        else:
-            self._add("devlink", None)
-
-    def _add_sysfs(self, name: str, directory: str) -> None:
-        files = SysfsCounters(directory)
-        self._add(name, "sysfs" if files else None, files.read, files.close)
-
-    def _add(
-        self,
-        name: str,
-        way: Optional[str],
-        read: Optional[Callable[[], Values]] = None,
-        close: Optional[Callable[[], None]] = None,
-    ) -> None:
-        """Add a source. Without a ``way`` it stays empty."""
-        self.sources[name] = way
-        if way and read:
-            self._reads[name] = read
-        if close:
-            self._closers.append(close)
+    def _add(self, name: str, source: Optional[Source], way: Optional[str]) -> None:
+        """Add a source. A false one stays empty."""
+        self._open[name] = source or None
+        self.sources[name] = None if self._open[name] is None else way
 
     def read(self) -> Dict[str, Values]:
         """Return the counters of every source."""
-        return {name: self._reads[name]() if name in self._reads else {} for name in self.sources}
+        return {name: {} if source is None else source.read() for name, source in self._open.items()}
 
     def close(self) -> None:
-        """Close every file and socket."""
-        for close in self._closers:
-            close()
+        """Close every source."""
+        for source in self._open.values():
+            if source is not None:
+                source.close()
+
+
+def _vnic_reporter(device_path: str) -> Optional[ReporterCounters]:
+    handle = devlink_handle(device_path)
+    try:
+        return ReporterCounters(*handle, VNIC_REPORTER) if handle else None
+    except OSError:
+        return None
 
 
 def received_packets(counters: Dict[str, Values]) -> Optional[int]:
-    """Return the RDMA packets that the device has received, from the first counter that has them."""
-    for source, name in (("hw_counters", "rcvd_pkts"), ("counters", "port_rcv_packets")):
-        value = counters.get(source, {}).get(name)
-        if value is not None:
-            return value
-    return None
+    """Return the received RDMA packets."""
+    of_software = counters.get("hw_counters", {}).get("rcvd_pkts")
+    return counters.get("counters", {}).get("port_rcv_packets") if of_software is None else of_software
 
 
 def host_cpu(path: str = "/proc/stat") -> Dict[str, Any]:
@@ -235,7 +206,7 @@ def host_cpu(path: str = "/proc/stat") -> Dict[str, Any]:
 
 
 def waited(pid: int, proc: str = "/proc") -> Optional[float]:
-    """Return the seconds for which a process's threads were ready and had no CPU."""
+    """Return the seconds that a process's threads waited for a CPU, None if unknown."""
     tasks = os.path.join(proc, str(pid), "task")
     waits = []
     try:

@@ -1,7 +1,6 @@
 """Loads the traffic loop from memory: the shipped object, or one compiled on this host.
 
-An anonymous file works in home directories mounted ``noexec`` and leaves nothing behind. If the kernel forbids it, a
-file in a private directory is loaded and removed.
+An anonymous file works in home directories mounted ``noexec``. Where it is forbidden, a private file serves.
 """
 
 from __future__ import annotations
@@ -17,11 +16,7 @@ from . import compiler
 
 
 def sources() -> Dict[str, bytes]:
-    """Return the sources in this program.
-
-    Raises:
-        OSError: there are none.
-    """
+    """Return the sources in this program."""
     return {name: _carried(name) for name in compiler.SOURCES}
 
 
@@ -33,11 +28,7 @@ def _carried(name: str) -> bytes:
 
 
 def load() -> Tuple[ctypes.CDLL, str]:
-    """Return the loaded object and its origin.
-
-    Raises:
-        OSError: the reasons against the shipped object and against compiling.
-    """
+    """Return the loaded object and its origin, or raise OSError with the reasons."""
     try:
         return load_bytes(_shipped()), "shipped object"
     except OSError as error:
@@ -58,11 +49,7 @@ def _shipped() -> bytes:
 
 
 def load_bytes(data: bytes) -> ctypes.CDLL:
-    """Load a shared object from memory.
-
-    Raises:
-        OSError: the dynamic linker refuses it.
-    """
+    """Load a shared object from memory, or raise OSError."""
     try:
         number = os.memfd_create("collie-traffic")
     except (OSError, AttributeError):  # forbidden, or Python built on an old libc

@@ -1,10 +1,8 @@
 """Divides the commands of a run over its engines and joins their replies. Pure.
 
-Rules:
-
 1. Engine *p* has the same share of a flow at both ends. Its queue pair *i* connects to queue pair *i* of engine *p* on
-   the other host. The first engines take the remainder, so engine 1 has a part of every flow.
-2. An endpoint lists one endpoint per engine that has a share. ``connect`` distributes them again.
+   the other host. The first engines take the remainder.
+2. An endpoint lists one endpoint per engine that has a share.
 3. Replies describe whole flows: sums, with consecutive numbers of queue pairs.
 """
 
@@ -18,11 +16,7 @@ Reply = Dict[str, Any]
 
 
 def shares(qps: Dict[str, int], processes: int) -> List[Dict[str, int]]:
-    """Return the queue pairs of each end (by key) for each engine. Ends without any are left out.
-
-    Raises:
-        AgentFault: ``bad_request``: an engine would have none.
-    """
+    """Return each engine's queue pairs by end, or raise ``bad_request`` if one has none."""
     if processes > max(qps.values(), default=1):
         raise bad_request(f"prepare: {processes} processes for {max(qps.values())} queue pairs per flow at most")
     parts = [
@@ -64,15 +58,12 @@ def join(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> 
     for number, reply in enumerate(replies):
         if not reply["ok"]:
             return reply if len(replies) == 1 else _named(reply, f"engine {number + 1} of {len(replies)}")
-    return {**replies[0], **_JOINED.get(do, _as_the_first)(replies, parts)}
+    joined = _JOINED[do](replies, parts) if do in _JOINED else {}
+    return {**replies[0], **joined}
 
 
 def _named(reply: Reply, name: str) -> Reply:
     return {**reply, "error": {**reply["error"], "message": f"{name}: {reply['error']['message']}"}}
-
-
-def _as_the_first(_replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
-    return {}
 
 
 def _prepared(replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:

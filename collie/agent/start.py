@@ -1,11 +1,10 @@
 """First program of the archive: unpack it once, so that Python can cache the compiled modules.
 
-Python compiles the modules of a zip archive at every start, which is four fifths of the import time: 0.2 s on a server,
-some seconds on an emulated CPU. This module runs at every start, so it imports little and only the standard library.
+Compiling the modules of an archive takes 0.2 s at each start on a server, some seconds on an emulated CPU. This module
+runs at every start, so it imports little and only the standard library.
 
-The folder is used only if this user owns it, no other user can enter it, and every file has its recorded size. A crash
-or a cleaner of old files can leave part of it. It is used through an open descriptor, so replacing it has no effect.
-Otherwise the archive runs, which ``loader`` has verified.
+The folder is used only if this user owns it, no other user can enter it, and every file has its recorded size. It is
+used through an open descriptor, so replacing it has no effect. Otherwise the verified archive runs.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def unpacked(archive: str, path: str) -> str:
 
 
 def _held(folder: str) -> Optional[str]:
-    """Return a path that stays bound to this folder, or None unless this user owns it and it is complete."""
+    """Return a path bound to this folder, None unless this user owns it and it is complete."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     held = f"/proc/self/fd/{number}"
     found = os.fstat(number)

@@ -1,8 +1,6 @@
 """The engine's totals, in memory shared with the resident agent.
 
-Only the engine writes totals. A 64-bit word needs no lock, and a sample between two additions is as good as one before
-or after both. ``ATTENTION`` goes the other way: the agent sets it when a command waits, so the traffic loop only has to
-read a word.
+Only the engine writes totals, so a 64-bit word needs no lock. The agent sets ``ATTENTION`` when a command waits.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ WORDS = FIRST_END + MAX_ENDS * END_WORDS
 
 
 class EndLayout(NamedTuple):
-    """Position of the words of one flow end."""
+    """Position of the words of a flow end."""
 
     key: str
     base: int
@@ -38,46 +36,13 @@ class Totals:
     """Shared words: a header, up to 16 flow ends, and one word per queue pair."""
 
     def __init__(self, ends: Dict[str, int]) -> None:
-        """Lay out ``ends`` (flow key: number of queue pairs), at most 16."""
+        """Lay out ``ends`` (flow key: queue pairs)."""
         first_qp = WORDS
         self.ends: List[EndLayout] = []
         for number, (key, qps) in enumerate(ends.items()):
             self.ends.append(EndLayout(key, FIRST_END + number * END_WORDS, first_qp, qps))
             first_qp += qps
-        self._memory = mmap.mmap(-1, 8 * first_qp)
-        self.words = memoryview(self._memory).cast("Q")
-
-    def health(self) -> Dict[str, Any]:
-        """Return the ``health`` object of a sample without CPU times."""
-        return _health([self])
-
-    def end(self, layout: EndLayout) -> Dict[str, Any]:
-        """Return the totals of one flow end."""
-        return _end([(self, layout)])
-
-
-class RunTotals:
-    """Totals of all engines of a run: sums, and the spread over all queue pairs."""
-
-    def __init__(self, parts: Sequence[Totals]) -> None:
-        self._parts = parts
-        self._ends: Dict[str, List[Tuple[Totals, EndLayout]]] = {}
-        for part in parts:
-            for layout in part.ends:
-                self._ends.setdefault(layout.key, []).append((part, layout))
-
-    @property
-    def qps(self) -> Dict[str, int]:
-        """Queue pairs of each flow end."""
-        return {key: sum(layout.qps for _, layout in places) for key, places in self._ends.items()}
-
-    def health(self) -> Dict[str, Any]:
-        """Return the ``health`` object of a sample without CPU times."""
-        return _health(self._parts)
-
-    def end(self, key: str) -> Dict[str, Any]:
-        """Return the totals of one flow end."""
-        return _end(self._ends[key])
+        self.words = memoryview(mmap.mmap(-1, 8 * first_qp)).cast("Q")
 
 
 _HEALTH = {
@@ -102,22 +67,42 @@ _END = {
 }
 
 
-def _health(parts: Sequence[Totals]) -> Dict[str, Any]:
-    errors = {}
-    for status in range(ERROR_WORDS):
-        count = sum(part.words[ERRORS + status] for part in parts)
-        if count:
-            errors[WC_STATUS[status] if status < len(WC_STATUS) else f"status {status}"] = count
-    return {**{name: sum(part.words[word] for part in parts) for name, word in _HEALTH.items()}, "errors": errors}
+class RunTotals:
+    """Sums over the engines of a run."""
 
+    def __init__(self, parts: Sequence[Totals]) -> None:
+        self._parts = parts
+        self._ends: Dict[str, List[Tuple[Totals, EndLayout]]] = {}
+        for part in parts:
+            for layout in part.ends:
+                self._ends.setdefault(layout.key, []).append((part, layout))
 
-def _end(places: Sequence[Tuple[Totals, EndLayout]]) -> Dict[str, Any]:
-    per_qp = [
-        count
-        for part, layout in places
-        for count in part.words[layout.first_qp : layout.first_qp + layout.qps].tolist()
-    ]
-    return {
-        **{name: sum(part.words[layout.base + word] for part, layout in places) for name, word in _END.items()},
-        "qp_messages": {"min": min(per_qp), "mean": round(sum(per_qp) / len(per_qp), 3), "max": max(per_qp)},
-    }
+    @property
+    def qps(self) -> Dict[str, int]:
+        """Queue pairs of each flow end."""
+        return {key: sum(layout.qps for _, layout in places) for key, places in self._ends.items()}
+
+    def health(self) -> Dict[str, Any]:
+        """Return the ``health`` object of a sample without CPU times."""
+        errors = {}
+        for status in range(ERROR_WORDS):
+            count = self._sum(ERRORS + status)
+            if count:
+                errors[WC_STATUS[status] if status < len(WC_STATUS) else f"status {status}"] = count
+        return {**{name: self._sum(word) for name, word in _HEALTH.items()}, "errors": errors}
+
+    def _sum(self, word: int) -> int:
+        return sum(part.words[word] for part in self._parts)
+
+    def end(self, key: str) -> Dict[str, Any]:
+        """Return a flow end's totals, and the spread over its queue pairs."""
+        places = self._ends[key]
+        per_qp = [
+            count
+            for part, layout in places
+            for count in part.words[layout.first_qp : layout.first_qp + layout.qps].tolist()
+        ]
+        return {
+            **{name: sum(part.words[layout.base + word] for part, layout in places) for name, word in _END.items()},
+            "qp_messages": {"min": min(per_qp), "mean": round(sum(per_qp) / len(per_qp), 3), "max": max(per_qp)},
+        }

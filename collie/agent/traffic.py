@@ -2,7 +2,7 @@
 
 Rules:
 
-1. One Python call per chain. Nothing is built while traffic runs, and the engine disables the garbage collector.
+1. One Python call per chain. Nothing is built while traffic runs.
 2. Receives are posted again as soon as a chain is used up, before sends of the same batch of completions.
 3. A failed completion ends its queue pair only. The run goes on and counts it.
 4. An idle loop sleeps on the completion channels. Spinning takes the CPU from the kernel's half of a software device
@@ -28,7 +28,7 @@ IDLE_MILLISECONDS = 50
 
 
 class Traffic:
-    """All queues of one engine."""
+    """All queues of an engine."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class Traffic:
 
         Args:
             post_error: exception of a failed post.
-            queues: by number, sends and receives mixed.
+            queues: by number.
             cqs: all their completion queues.
-            words: shared words of ``Totals``.
+            words: of ``Totals``.
             pair_words: word index of each queue pair by qp_num, for shared receive queues.
             control: descriptor that becomes readable when a command waits.
         """
@@ -81,14 +81,13 @@ class Traffic:
         self._run(lambda: False)
 
     def drain(self, seconds: float) -> bool:
-        """Stop posting sends and drive the rest. Return whether all completed within ``seconds``."""
+        """Stop posting sends. Return whether all completed within ``seconds``."""
         self.sending = False
         end = time.monotonic() + seconds
         self._run(lambda: not self.outstanding() or time.monotonic() > end)
         return not self.outstanding()
 
     def _run(self, until: Callable[[], bool]) -> None:
-        """Drive traffic until ``until()`` or until a command waits."""
         words, polls = self._words, [cq.cq.poll for cq in self._cqs]
         armed = False
         while not words[t.ATTENTION] and not until():

@@ -1,8 +1,4 @@
-"""Verbs as the engine uses them, and the only import of pyverbs.
-
-Supports pyverbs 44 (``pyverbs.enums``) and newer (``pyverbs.libibverbs_enums``). pyverbs has no type stubs, so its
-objects are ``Any`` inside this package.
-"""
+"""Verbs as the engine uses them, and the only import of pyverbs (44 and newer), which has no type stubs."""
 
 from __future__ import annotations
 
@@ -10,41 +6,28 @@ import importlib
 import os
 from typing import Any, Optional, Set, Tuple
 
-NAMES = {
-    "AH": "addr",
-    "AHAttr": "addr",
-    "CQ": "cq",
-    "CompChannel": "cq",
-    "Context": "device",
-    "GID": "addr",
-    "GlobalRoute": "addr",
-    "MR": "mr",
-    "PD": "pd",
-    "QP": "qp",
-    "QPAttr": "qp",
-    "QPCap": "qp",
-    "QPInitAttr": "qp",
-    "RecvWR": "wr",
-    "SGE": "wr",
-    "SRQ": "srq",
-    "SendWR": "wr",
-    "SrqAttr": "srq",
-    "SrqInitAttr": "srq",
-    "PyverbsError": "pyverbs_error",
+# Classes by module of pyverbs.
+CLASSES = {
+    "addr": ("AH", "AHAttr", "GID", "GlobalRoute"),
+    "cq": ("CQ", "CompChannel"),
+    "device": ("Context",),
+    "mr": ("MR",),
+    "pd": ("PD",),
+    "pyverbs_error": ("PyverbsError",),
+    "qp": ("QP", "QPAttr", "QPCap", "QPInitAttr"),
+    "srq": ("SRQ", "SrqAttr", "SrqInitAttr"),
+    "wr": ("RecvWR", "SGE", "SendWR"),
 }
 
 
 class Verbs:
-    """Verbs under pyverbs' names: classes (``NAMES``) as attributes, enumerations as ``e``."""
+    """Verbs under pyverbs' names: ``CLASSES`` as attributes, enumerations as ``e``.
 
-    e: Any
+    ``open_channel`` returns a completion channel and its descriptor.
+    """
 
     def __getattr__(self, name: str) -> Any:  # for the type checker only
         raise AttributeError(name)
-
-    def open_channel(self, context: Any) -> Tuple[Any, int]:
-        """Return a new completion channel and its descriptor."""
-        raise NotImplementedError
 
 
 class PyVerbs(Verbs):
@@ -52,14 +35,12 @@ class PyVerbs(Verbs):
 
     def __init__(self) -> None:
         self.e = self._enums()
-        for name, module in NAMES.items():
-            setattr(self, name, getattr(importlib.import_module(f"pyverbs.{module}"), name))
+        for module, names in CLASSES.items():
+            loaded = importlib.import_module(f"pyverbs.{module}")
+            vars(self).update({name: getattr(loaded, name) for name in names})
 
     def open_channel(self, context: Any) -> Tuple[Any, int]:
-        """Return a new completion channel and its descriptor.
-
-        pyverbs hides the descriptor, which a wait with a time limit needs.
-        """
+        """Return a completion channel and its descriptor, which pyverbs hides."""
         before = _event_files()
         channel = self.CompChannel(context)
         return channel, (_event_files() - before).pop()
@@ -73,7 +54,6 @@ class PyVerbs(Verbs):
 
 
 def _event_files() -> Set[int]:
-    """Return the descriptors of this process that deliver verbs events."""
     found = set()
     for number in os.listdir("/proc/self/fd"):
         try:
@@ -84,31 +64,13 @@ def _event_files() -> Set[int]:
     return found
 
 
-verbs: Optional[PyVerbs] = None
-missing: Optional[str] = None
-
-
-def load() -> Optional[PyVerbs]:
-    """Import pyverbs once, or record the reason that it fails."""
-    global verbs, missing
-    if verbs is None and missing is None:
-        try:
-            verbs = PyVerbs()
-        except (ImportError, AttributeError, OSError) as error:
-            missing = f"{type(error).__name__}: {error}"
-    return verbs
-
-
 def version() -> Optional[str]:
     """Return the version of pyverbs, None without metadata (Debian)."""
-    try:
-        from importlib.metadata import PackageNotFoundError, version as metadata_version
+    from importlib import metadata
 
-        try:
-            return metadata_version("pyverbs")
-        except PackageNotFoundError:
-            return None
-    except ImportError:
+    try:
+        return metadata.version("pyverbs")
+    except metadata.PackageNotFoundError:
         return None
 
 

@@ -1,4 +1,4 @@
-"""Work requests as values, and their chains in the memory layout of the device."""
+"""Work requests, and their chains in the memory layout of the device."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ import ctypes
 import os
 import struct
 from ctypes import c_void_p
-from typing import Any, List, Optional, Protocol, Sequence, Union
+from typing import Any, List, Optional, Sequence, Union
 
 from .library import VerbsError
-
-
-class Addressed(Protocol):
-    """An object of the library."""
-
-    address: int
-
 
 # struct packs three times as fast as ctypes assigns.
 SGE = struct.Struct("=QII").pack  # address, length, lkey
@@ -56,7 +49,7 @@ class SendWR:
         """Set the remote word and the operands."""
         self.remote = _ATOMIC(addr, compare_add, swap, rkey)
 
-    def set_wr_ud(self, ah: Addressed, rqpn: int, rqkey: int) -> None:
+    def set_wr_ud(self, ah: Any, rqpn: int, rqkey: int) -> None:
         """Set the receiver of a datagram."""
         self.remote = _UD(ah.address, rqpn, rqkey)
 
@@ -113,11 +106,7 @@ def lay_out(heads: Sequence[WorkRequest]) -> None:
 
 
 def post(function: Any, target: int, chain: WorkRequest) -> None:
-    """Post a chain by a function of the library.
-
-    Raises:
-        VerbsError: the post failed.
-    """
+    """Post a chain, or raise VerbsError."""
     if not chain.address:
         lay_out([chain])
     bad = c_void_p()

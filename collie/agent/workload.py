@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from math import gcd
-from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple, Union
+from itertools import cycle, islice
+from math import lcm
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Sequence, Tuple, Union
 
 from .faults import AgentFault, bad_request
 from .memory import why_no_gpu
@@ -22,6 +23,7 @@ ATOMIC_BYTES = 8
 MAX_REQUESTS_IN_TURN = 4096
 CONNECTIONS = ("out_of_band", "rdma_cm")
 MTUS = (256, 512, 1024, 2048, 4096)
+MTU_CODES = {mtu: code for code, mtu in enumerate(MTUS, start=1)}  # enum ibv_mtu
 
 # Accepted and ignored: `flows` of `prepare` states them in more detail.
 IGNORED = ("direction", "loopback")
@@ -51,7 +53,7 @@ LIMITS: Dict[str, Tuple[int, int]] = {
 
 @dataclass(frozen=True)
 class Workload:
-    """One workload in the names and encodings of the verbs API. Sizes are bytes."""
+    """A workload in the names and encodings of the verbs API. Sizes are bytes."""
 
     qp_type: str
     opcode: str
@@ -94,26 +96,22 @@ class Workload:
 
     @property
     def opcodes(self) -> FrozenSet[str]:
-        """All opcodes of the workload."""
+        """All opcodes."""
         return frozenset((self.opcode, *self.more_opcodes))
 
     @property
     def turn(self) -> Tuple[Tuple[str, int], ...]:
-        """Opcode and payload bytes of each request until both lists repeat.
-
-        An atomic takes 8 bytes whatever its size in ``messages``.
-        """
-        opcodes, sizes = (self.opcode, *self.more_opcodes), self.messages
-        pairs = [
-            (opcodes[number % len(opcodes)], sizes[number % len(sizes)]) for number in range(self.requests_in_turn)
-        ]
-        return tuple((opcode, ATOMIC_BYTES if opcode in ATOMICS else size) for opcode, size in pairs)
+        """Opcode and payload bytes of each request until both lists repeat. An atomic always takes 8 bytes."""
+        pairs = zip(cycle((self.opcode, *self.more_opcodes)), cycle(self.messages))
+        return tuple(
+            (opcode, ATOMIC_BYTES if opcode in ATOMICS else size)
+            for opcode, size in islice(pairs, self.requests_in_turn)
+        )
 
     @property
     def requests_in_turn(self) -> int:
         """Requests until both lists repeat."""
-        opcodes, sizes = 1 + len(self.more_opcodes), len(self.messages)
-        return opcodes * sizes // gcd(opcodes, sizes)
+        return lcm(1 + len(self.more_opcodes), len(self.messages))
 
     @property
     def receives(self) -> bool:
@@ -147,11 +145,7 @@ class Workload:
 
 
 def parse_workload(data: Any) -> Workload:
-    """Parse the workload of a request.
-
-    Raises:
-        AgentFault: ``bad_request`` with the field, or ``unsupported`` for GPU memory.
-    """
+    """Parse the workload of a request. GPU memory is ``unsupported``."""
     if not isinstance(data, Mapping):
         raise bad_request("workload: not an object")
     fields = {field.name for field in dataclasses.fields(Workload)}
@@ -196,8 +190,8 @@ def _byte_list(value: Any, lowest: int) -> bool:
 
 
 def _check_meaning(workload: Workload) -> None:
-    choices = (("qp_type", QP_TYPES), ("mtu", MTUS), ("connection", CONNECTIONS))
-    for name, allowed in choices:
+    choices: Dict[str, Sequence[Any]] = {"qp_type": QP_TYPES, "mtu": MTUS, "connection": CONNECTIONS}
+    for name, allowed in choices.items():
         if getattr(workload, name) not in allowed:
             raise bad_request(f"workload: {name} must be one of {', '.join(map(str, allowed))}")
     for name in ("memory", "peer_memory"):

@@ -1,1 +1,1 @@
-"""Catalogs of counters, readings, differences and series. Pure: no I/O."""
+"""Catalogs of counters, and their readings. Pure."""

@@ -1,4 +1,4 @@
-"""Catalogs: the counters of one NIC driver."""
+"""Catalogs: the counters of a NIC driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Annotated, Final, Literal
 from collie.limits import Limits, Text
 
 Source = Literal["hw_counters", "device_hw_counters", "counters", "ethtool", "netdev", "devlink", "model"]
-"""Where a file may say that a counter is read."""
 
 
 class CounterKind(StrEnum):
@@ -28,27 +27,26 @@ class CounterKind(StrEnum):
 
 
 SOFTWARE_DRIVERS: Final = frozenset({"rxe", "siw"})
-"""Drivers of software devices. They have no data sheet, and other load on the CPU slows the device."""
+"""They have no data sheet, and other load on the CPU slows the device."""
 
 
 class Role(StrEnum):
     """Meaning of a counter for verdicts."""
 
     TX_PAUSE = "tx_pause"
-    """Time for which this host paused its peer, one counter per priority."""
+    """Time for which this host paused its peer, per priority."""
     RX_PAUSE = "rx_pause"
     TX_PAUSE_FRAMES = "tx_pause_frames"
     """Pause frames sent, for NICs that do not count pause time."""
     RX_PAUSE_FRAMES = "rx_pause_frames"
     XMIT_WAIT = "xmit_wait"
-    """Time for which, or data for which, the peer gave this host no credits: InfiniBand's received pause."""
+    """Time or data for which the peer gave this host no credits: InfiniBand's received pause."""
     DISCARD = "discard"
-    """Packets that this host dropped, on arrival or, by limits of a cloud, before sending."""
+    """Packets that this host dropped, on arrival or by limits of a cloud."""
     OUT_OF_SEQUENCE = "out_of_sequence"
-    """Packets that arrived out of sequence, except those after a receiver-not-ready NAK (`RNR_NAK`). Received NAKs do
-    not count, because they concern packets sent."""
+    """Packets that arrived out of sequence, except those after an `RNR_NAK`."""
     RNR_NAK = "rnr_nak"
-    """Receiver-not-ready NAKs sent: no receive was posted when a message arrived."""
+    """Receiver-not-ready NAKs sent: a message arrived without a posted receive."""
     RX_PACKETS = "rx_packets"
 
 
@@ -61,7 +59,7 @@ class Unit(StrEnum):
     OPERATIONS = "operations"
     EVENTS = "events"
     OBJECTS = "objects"
-    """Queue pairs, memory regions, pages and the like."""
+    """Queue pairs, memory regions, pages."""
     SECONDS = "seconds"
     MICROSECONDS = "us"
     PERCENT = "percent"
@@ -134,13 +132,10 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All counters of one driver.
+    """All counters of a driver, in the file's order.
 
     Attributes:
-        driver: name of the catalog and of its folder.
-        counters: in the file's order.
         drivers: kernel drivers that it describes, if not `driver`.
-        ignored: excluded counters.
     """
 
     driver: str
@@ -149,11 +144,11 @@ class Catalog:
     ignored: tuple[Ignored, ...] = ()
 
     def of_kind(self, kind: CounterKind) -> tuple[Counter, ...]:
-        """Return the counters of one kind, in the file's order."""
+        """Return the counters of one kind."""
         return tuple(counter for counter in self.counters if counter.kind is kind)
 
     def of_role(self, *roles: Role) -> tuple[Counter, ...]:
-        """Return the counters with any of these roles, in the file's order."""
+        """Return the counters with any of these roles."""
         return tuple(counter for counter in self.counters if counter.role in roles)
 
     def find(self, name: str) -> Counter | None:
@@ -161,10 +156,7 @@ class Catalog:
         return next((counter for counter in self.counters if counter.name == name), None)
 
     def unmapped(self, names: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
-        """Return the counters of a device that this catalog neither lists nor excludes.
-
-        `names` has them by source, in the driver's spelling.
-        """
+        """Return the counters, of `names` by source, that this catalog neither lists nor excludes."""
         listed = {counter.key for counter in self.counters}
         return tuple(
             (source, name)
@@ -174,10 +166,9 @@ class Catalog:
         )
 
     def on_link(self, link_layer: str | None, rate_bps: float | None) -> Catalog:
-        """Return the catalog for a port.
+        """Return the catalog for a port, without counters of other link layers.
 
-        Counters of other link layers are left out, and those of any certain one if the link layer is unknown. With a
-        known rate, `Role.XMIT_WAIT` in bytes becomes time.
+        With a known rate, `Role.XMIT_WAIT` in bytes becomes time.
         """
         fitting = (counter for counter in self.counters if counter.link_layer in {"", link_layer})
         return replace(self, counters=tuple(_as_time(counter, rate_bps) for counter in fitting))

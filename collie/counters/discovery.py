@@ -8,7 +8,7 @@ from dataclasses import replace
 from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 
 Names = Mapping[str, Iterable[str]]
-"""Counters of a device by source, in the driver's spelling."""
+"""Counters by source, in the driver's spelling."""
 
 UNKNOWN_COMPONENT = "unknown"
 
@@ -16,8 +16,8 @@ UNKNOWN_COMPONENT = "unknown"
 def discovered(driver: str, names: Names, known: Iterable[Catalog] = ()) -> Catalog:
     """Return a catalog of every counter of a device.
 
-    The first of the `known` catalogs with the same source and spelling supplies the description, including the role.
-    All other counters are taken as diagnostic 64-bit counts of events, so a search ranks and drives them.
+    The first of the `known` catalogs with the same source and spelling describes it, including the role. All others are
+    taken as diagnostic 64-bit counts of events, so a search ranks and drives them.
     """
     described = {counter.key: counter for catalog in reversed(tuple(known)) for counter in catalog.counters}
     counters: dict[str, Counter] = {}

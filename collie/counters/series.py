@@ -2,8 +2,7 @@
 
 1. A missing reading stays None, never 0.
 2. A gauge is averaged, never differenced.
-3. A difference uses the counter's width and survives one wrap. Any other step back is a reset (driver reload, firmware
-   reset) and gives no rate. Nor does a counter that saturates at its maximum.
+3. A difference survives one wrap. Any other step back is a reset and gives no rate.
 4. A counter that the driver refreshes once a second moves in steps. Its rate is measured from step to step, and needs
    two refreshes.
 """
@@ -18,29 +17,24 @@ from itertools import pairwise
 from collie.counters.catalog import Catalog, Counter
 
 _LARGEST_PLAUSIBLE_STEP = 0.5
-"""Largest plausible share of its range for a wrap between two samples. Beyond it, the counter was reset."""
+"""Share of its range. A wrap by more between two samples was a reset."""
 _MIN_REFRESHES = 2.0
 _LATE_REFRESHES = 1.5
-"""A moving counter changes at each refresh. A longer interval means that it stood still."""
+"""A moving counter changes at each refresh. After a longer interval it stood still."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Readings of one host at one moment.
-
-    Attributes:
-        seconds: monotonic clock of the host, at the middle of the reading.
-        values: by counter name, None if unreadable.
-    """
+    """Readings of a host by counter name, None if unreadable. `seconds` is its monotonic clock amid the reading."""
 
     seconds: float
     values: Mapping[str, int | float | None]
 
 
 def difference(counter: Counter, before: float | None, after: float | None) -> float | None:
-    """Return the advance of a counter, not a gauge, in its unit and over at most one wrap.
+    """Return the advance of a counter in its unit.
 
-    None if a reading is missing or the counter was reset or is saturated.
+    None if a reading is missing, or the counter was reset or is saturated.
     """
     if before is None or after is None or _is_reset(counter, before, after):
         return None
@@ -69,7 +63,7 @@ def resets(catalog: Catalog, snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
 
 
 def rates(catalog: Catalog, snapshots: Sequence[Snapshot]) -> dict[str, float | None]:
-    """Return the rate of each counter over two or more snapshots, or the mean of a gauge.
+    """Return each counter's rate over two or more snapshots, or the mean of a gauge.
 
     None if a reading is missing, the counter was reset, or the window is too short for its refresh.
     """
@@ -77,10 +71,9 @@ def rates(catalog: Catalog, snapshots: Sequence[Snapshot]) -> dict[str, float | 
 
 
 def rates_at(catalog: Catalog, snapshots: Sequence[Snapshot], index: int) -> dict[str, float | None]:
-    """Return the rate of each counter up to the snapshot `index`, which is at least 1.
+    """Return each counter's rate up to the snapshot `index`, at least 1.
 
-    A slowly refreshed counter uses as many earlier snapshots as it needs. Its rate lags, but is neither zero nor a
-    multiple.
+    A slowly refreshed counter uses as many earlier snapshots as it needs, so its rate lags.
     """
     return {
         counter.name: _rate(counter, snapshots[_since(counter, snapshots, index) : index + 1])
@@ -89,7 +82,7 @@ def rates_at(catalog: Catalog, snapshots: Sequence[Snapshot], index: int) -> dic
 
 
 def _since(counter: Counter, snapshots: Sequence[Snapshot], index: int) -> int:
-    """Return the snapshot from which a rate starts: the latest that is old enough, or the first."""
+    """Return the latest snapshot that is old enough for a rate, or the first."""
     if counter.gauge or counter.refresh_seconds <= 0:
         return index - 1
     begin = snapshots[index].seconds - _MIN_REFRESHES * counter.refresh_seconds
@@ -119,8 +112,8 @@ def _rate(counter: Counter, snapshots: Sequence[Snapshot]) -> float | None:
 def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]) -> float | None:
     """Return the rate of a counter that moves once per refresh.
 
-    The time of the advance at the first step is unknown. So the rate is that of the later steps, from the first step to
-    the last. Each step is placed in the middle between two samples.
+    The time of the advance at the first step is unknown, so the rate is that from the first step to the last. A step is
+    placed in the middle between two samples.
     """
     if seconds[-1] - seconds[0] < _MIN_REFRESHES * refresh:
         return None
@@ -140,15 +133,14 @@ def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]
 
 
 def is_stable(values: Sequence[float], tolerance: float) -> bool:
-    """Whether there are at least four values with a `variation` within the tolerance."""
+    """Whether at least four values have a `variation` within the tolerance."""
     return len(values) >= 4 and variation(values) <= tolerance
 
 
 def is_level(values: Sequence[float], tolerance: float, typical: float) -> bool:
     """Whether the mean of a long, unstable window is as certain as that of a stable one with `typical` samples.
 
-    `tolerance` is the largest coefficient of variation of a stable window, and limits the difference between the means
-    of both halves.
+    `tolerance` limits the `variation` of the stable window, and the difference between the means of both halves.
     """
     half = len(values) // 2
     if half < 4 or variation(values) > tolerance * math.sqrt(len(values) / typical):
@@ -158,7 +150,7 @@ def is_level(values: Sequence[float], tolerance: float, typical: float) -> bool:
 
 
 def variation(values: Sequence[float]) -> float:
-    """Return the coefficient of variation (standard deviation / mean): 0 for zeros only, infinite for a mean of 0."""
+    """Return the coefficient of variation: 0 for zeros only, infinite for a mean of 0."""
     mean = sum(values) / len(values)
     if mean <= 0:
         return math.inf if any(values) else 0.0

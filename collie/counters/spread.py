@@ -1,4 +1,4 @@
-"""Spread of readings, robust against outliers. Pure."""
+"""Spread of readings, robust against outliers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SPREAD_OF_NORMAL: Final = 1.4826
 
 
 def robust_spread(values: Sequence[float], middle: float) -> float:
-    """Return the standard deviation of a normal distribution with the same median absolute deviation.
+    """Return the standard deviation of a normal distribution with the same median absolute deviation from `middle`.
 
-    `middle` is the median of the values, of which there is at least one.
+    `middle` is the median of at least one value.
     """
     return SPREAD_OF_NORMAL * median(abs(value - middle) for value in values)

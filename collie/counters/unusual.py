@@ -1,8 +1,4 @@
-"""Deviation of a rate from earlier rates of the same counter on the same host.
-
-The unit is the median absolute deviation from the median, so a few outliers have no effect. If the median of a counter
-of trouble is zero, any movement is unusual.
-"""
+"""Deviation of a rate from earlier rates of the same counter on the same host, in median absolute deviations."""
 
 from __future__ import annotations
 
@@ -14,9 +10,7 @@ from collie.counters.catalog import Catalog, Counter, CounterKind
 from collie.counters.spread import robust_spread
 
 MAX_UNUSUAL = 10.0
-"""Largest score, in deviations from the median."""
 _MIN_SAMPLES = 5
-"""Smallest sample with a meaningful spread."""
 _KEPT = 240
 _MIN_SPREAD = 0.02
 """Share of the median: usual variation of traffic between periods."""
@@ -24,7 +18,7 @@ _TROUBLE = frozenset({CounterKind.DIAGNOSTIC, CounterKind.PAUSE, CounterKind.ERR
 
 
 class CounterBaseline:
-    """Earlier rates of the counters of one host."""
+    """Earlier rates of a host's counters."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

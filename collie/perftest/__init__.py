@@ -1,1 +1,1 @@
-"""perftest's command lines to workloads, and workloads to command lines. Pure."""
+"""perftest's command lines from and to workloads. Pure."""

@@ -1,4 +1,4 @@
-"""An anomaly and its plain sibling as perftest commands, for a reader without Collie."""
+"""An anomaly and its plain sibling as perftest commands."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ class PerftestCase:
     """An anomaly in perftest's terms.
 
     Attributes:
-        name: of the anomaly, as on the command line.
-        anomaly: its commands, or the options that perftest lacks for them.
-        sibling: the commands of the plain sibling, always present.
+        anomaly: its commands, or the options that perftest lacks.
+        sibling: commands of the plain sibling, always present.
     """
 
     name: str
@@ -30,15 +29,7 @@ class PerftestCase:
 
 
 def in_perftest(name: str, workload: Workload, symptom: Symptom, mfs: Mfs, space: Space) -> PerftestCase:
-    """Express an anomaly in perftest's terms.
-
-    Args:
-        name: of the anomaly.
-        workload: the workload that shows it.
-        symptom: its symptom.
-        mfs: its conditions, which decide the permitted differences.
-        space: gives the plain values of the sibling.
-    """
+    """Express an anomaly in perftest's terms. `mfs` decides the permitted differences."""
     anomaly = command_of(workload, mfs)
     nearest = command_of(plain_sibling(anomaly.runs, space)).runs  # a queue can be deeper than perftest's limit
     return PerftestCase(name, symptom, mfs, anomaly, command_of(nearest))

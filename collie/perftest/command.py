@@ -1,7 +1,6 @@
 """The perftest commands of a workload, and the fields that they cannot express.
 
-The table of `options.py` writes the commands, and they are read back. A field that does not return is a difference with
-a reason.
+The commands are read back. A field that does not return is a difference with a reason.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from collie.workloads.plan import Flow, flows, is_peer
 from collie.workloads.workload import FIELD_NAMES, Connection, Memory, Opcode, QpType, Workload
 
 _ALWAYS_WRITTEN = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
-"""Fields whose option is always written, even at perftest's default, because readers look for them."""
+"""Fields whose option is written even at perftest's default, because readers look for them."""
 
 _FOR_SOME_TIME = ("-D", "10")
-"""A duration, for the reader to change. A number of messages (`-n`) would cap the queues."""
+"""A number of messages (`-n`) would cap the queues."""
 
 _BY_PROCESSES = (
     *("direction", "loopback", "requesters", "responders", "remote"),
@@ -40,8 +39,8 @@ class PerftestCommand:
     Attributes:
         role: of its host: `a`, `b`, ...
         server: role of the host that a client connects to, empty for a server.
-        argv: program and options, without those that depend on the hosts and without the duration (`-D`).
-        numa_node: NUMA distance of its buffers. 0 is the NIC's node. Other nodes need numactl.
+        argv: program and options, without the duration (`-D`) and those that depend on the hosts.
+        numa_node: NUMA distance of its buffers from the NIC.
     """
 
     role: str
@@ -52,7 +51,7 @@ class PerftestCommand:
 
 @dataclass(frozen=True, slots=True)
 class PerftestPair:
-    """The server and the requesting client of one flow. All pairs of a workload run at the same time."""
+    """Server and requesting client of a flow. All pairs run at the same time."""
 
     flow: Flow
     server: PerftestCommand
@@ -61,12 +60,7 @@ class PerftestPair:
 
 @dataclass(frozen=True, slots=True)
 class PerftestDifference:
-    """A field in which perftest differs.
-
-    Attributes:
-        asked, runs: the value in the workload, and perftest's.
-        reason: the limitation of perftest.
-    """
+    """A field in which perftest differs: the value `asked`, perftest's, and its limitation."""
 
     field: str
     asked: Any
@@ -80,9 +74,9 @@ class Expression:
 
     Attributes:
         runs: the workload of the commands.
-        pairs: the commands, one pair per flow, or none when perftest cannot express the workload.
+        pairs: one pair of commands per flow, or none when perftest cannot express the workload.
         lacks: differences that change the workload or break a condition of the anomaly.
-        requires: prerequisites on the hosts beyond an old perftest.
+        requires: prerequisites on the hosts.
     """
 
     runs: Workload
@@ -100,10 +94,8 @@ class Expression:
 def command_of(workload: Workload, conditions: Mfs | None = None) -> Expression:
     """Return the perftest commands of a workload, or the differences that prevent them.
 
-    Args:
-        workload: satisfies the constraints of the verbs API.
-        conditions: of the anomaly that the workload triggers. Fields that none of them needs can differ. Without
-            conditions only incidental fields can, such as the size of the memory regions.
+    Fields that none of the anomaly's `conditions` needs can differ. Without conditions only incidental fields can, such
+    as the size of the memory regions.
     """
     argv = (*table.PROGRAMS.get(workload.opcode, table.PROGRAMS[Opcode.SEND]), *_options(workload))
     runs = workload_of(shlex.join((*argv, *_FOR_SOME_TIME))).with_(
@@ -151,7 +143,7 @@ def _nearest(option: table.Option, workload: Workload) -> Any:
 
 
 def _moderation(workload: Workload) -> int | None:
-    """Messages per completion (`-Q`), or None for a post list beyond perftest's limit, which implies it."""
+    """Messages per completion (`-Q`), None for a post list beyond perftest's limit, which implies it."""
     if workload.sq_sig_all:
         return 1
     if workload.wqe_batch == 1:
@@ -210,7 +202,7 @@ _WITHOUT_EFFECT: Mapping[str, Callable[[Workload, Workload], bool]] = {
     "min_rnr_timer": _always_ready,
     "fence": lambda asked, _: not _fetches(asked),
 }
-"""Whether a field has no effect on a workload, or the same."""
+"""Whether a field has no effect, or the same."""
 
 
 def _differences(asked: Workload, runs: Workload) -> Iterator[PerftestDifference]:

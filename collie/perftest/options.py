@@ -1,7 +1,6 @@
-"""Options of perftest's bandwidth tests: one table to parse a pasted command and to write an exported one.
+"""Options of perftest's bandwidth tests: one table to parse and to write commands.
 
-After the parser and the manual page of perftest. Versions 4.5 (Debian 12) and 25.01 (Debian 13) have every option here,
-except those in `REQUIRES`.
+After the parser and the manual page of perftest 4.5 (Debian 12) and 25.01 (Debian 13). `REQUIRES` has what they lack.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collie.workloads.parse import parse_value
-from collie.workloads.workload import ATOMIC_BYTES, Connection, Opcode, QpType
+from collie.workloads.workload import Connection, Opcode, QpType
 
 PROGRAMS: Mapping[Opcode, tuple[str, ...]] = {
     Opcode.WRITE: ("ib_write_bw",),
@@ -21,7 +20,7 @@ PROGRAMS: Mapping[Opcode, tuple[str, ...]] = {
     Opcode.FETCH_ADD: ("ib_atomic_bw", "--atomic_type=FETCH_AND_ADD"),
     Opcode.CMP_SWP: ("ib_atomic_bw", "--atomic_type=CMP_AND_SWAP"),
 }
-"""Program and the options that choose the operation. No program sends with immediate data."""
+"""No program sends with immediate data."""
 
 PROGRAM_NAMES = tuple(dict.fromkeys(program[0] for program in PROGRAMS.values()))
 
@@ -36,15 +35,13 @@ PAGE_BYTES = 4096
 MAX_CQ_MODERATION = 1024
 DEFAULT_CQ_MODERATION = 100
 MODERATED_UP_TO_BYTES = 8192
-"""Size beyond which every message is signalled without `-Q`."""
+"""Larger messages are all signalled without `-Q`."""
 
 DEFAULT_RECV_DEPTH = 512
 DEFAULT_ITERATIONS: Mapping[str, int] = {"ib_write_bw": 5000}
 OTHER_ITERATIONS = 1000
 
 FIXED: Mapping[str, int] = {"rnr_retry": 7, "min_rnr_timer": 12, "hop_limit": 255}
-"""Fields that perftest sets to a fixed value."""
-
 MAX_SEND_DEPTH = 15000
 
 
@@ -53,11 +50,11 @@ class Option:
     """An option that carries one field of a workload.
 
     Attributes:
-        names: short name first, where it has one. The first is written.
+        names: short name first. The first is written.
         default: the field without the option, or None where the port or the device decides.
         read: parses the option's text. A ValueError names the remedy.
         write: formats the field's value, or None for a flag.
-        most: its largest value, or None without a limit.
+        most: its largest value, or None.
         opcodes: operations whose program accepts it.
     """
 
@@ -116,7 +113,7 @@ OPTIONS: tuple[Option, ...] = (
     _flag(("--use-srq",), "srq", False, True, opcodes=frozenset({Opcode.SEND})),
     _flag(("--use_hugepages",), "huge_pages", False, True),
 )
-"""Options that carry a field alone. `-Q`, `--recv_post_list` and `--mr_per_qp` depend on others (`parse.py`)."""
+"""Options that carry a field alone. `-Q`, `--recv_post_list` and `--mr_per_qp` depend on others."""
 
 WITH_RDMA_CM: Mapping[str, str] = {"traffic_class": "-T", "retry_cnt": "--retry_count"}
 """Fields that another option carries with `-R`, or that none carries without it."""
@@ -132,7 +129,7 @@ TOPOLOGY: tuple[tuple[str, ...], ...] = (("-b", "--bidirectional"), ("--use_cuda
 TOPOLOGY += (("--use_rocm=",), ("--use_cuda_dmabuf",), ("--use_rocm_dmabuf",), ("--reversed",))
 OPERATION: tuple[tuple[str, ...], ...] = (("--atomic_type=", "-A="), ("--write_with_imm",))
 LENGTH: tuple[tuple[str, ...], ...] = (("-n=", "--iters="), ("-D=", "--duration="), ("--run_infinitely",))
-"""Duration. The first of them also caps queues: perftest makes none longer than the number of messages."""
+"""The first also caps queues: perftest makes none longer than the number of messages."""
 
 OF_NO_MEANING: tuple[tuple[str, ...], ...] = (
     ("-d=", "--ib-dev="),
@@ -194,14 +191,13 @@ REFUSED: Mapping[tuple[str, ...], str] = {
     ("--rate_units=",): "slows the sender down, and a workload's queues are kept full",
     ("--burst_size=",): "slows the sender down, and a workload's queues are kept full",
 }
-"""Options whose traffic no workload can express, with the reason."""
+"""Options whose traffic no workload can express."""
 
 REQUIRES: Mapping[str, str] = {
     "--write_with_imm": "a perftest newer than 4.5 (25.01 has --write_with_imm)",
     "--recv_post_list": "perftest 4.5 or newer, for --recv_post_list",
     "--use_cuda": "a perftest built with CUDA, as those of the distributions are not; 0 is the number of the GPU",
 }
-"""Options that some versions of perftest lack, with their origin."""
 
 REASONS: Mapping[str, str] = {
     "more_opcodes": "a process carries out one operation",
@@ -228,6 +224,4 @@ REASONS: Mapping[str, str] = {
     "min_rnr_timer": "it is always 12, which is 0.64 ms",
     "hop_limit": "it is always 255",
 }
-"""Why perftest differs in a field of a workload. All other fields carry over."""
-
-ATOMIC_MESSAGES = (ATOMIC_BYTES,)
+"""Why perftest differs in a field. All other fields carry over."""

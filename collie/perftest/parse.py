@@ -1,4 +1,4 @@
-"""The workload of a pasted perftest command line, by the table of `options.py`. Inverse of `command.py`."""
+"""The workload of a pasted perftest command line. Inverse of `command.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from collie.errors import UsageError
 from collie.perftest import options as table
 from collie.workloads.constraint import VERBS
-from collie.workloads.workload import FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
+from collie.workloads.workload import ATOMIC_BYTES, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
 
 _END_OF_COMMAND = ("&", "|", ";", ">", "2>", "<")
 _SHARED_RECEIVE_QUEUE = (QpType.XRC, QpType.DC)
@@ -21,11 +21,7 @@ _UNRELIABLE = (QpType.UD, QpType.UC)
 
 @dataclass(frozen=True, slots=True)
 class ParsedCommands:
-    """The meaning of pasted command lines.
-
-    Attributes:
-        remarks: assumptions and losses, in whole sentences.
-    """
+    """The meaning of pasted command lines. `remarks` are assumptions and losses, in whole sentences."""
 
     workload: Workload
     remarks: tuple[str, ...] = ()
@@ -35,8 +31,8 @@ def workload_of(*lines: str) -> Workload:
     """Return the workload that perftest command lines describe.
 
     Args:
-        lines: one line, of the server or of the client, or those of processes that run at the same time: the server and
-            the client, and another client to `localhost` for loopback.
+        lines: one line, or those of processes that run at the same time: server and client, and another client to
+            `localhost` for loopback.
 
     Raises:
         UsageError: not a perftest bandwidth test, an option without a workload, or inconsistent lines.
@@ -54,7 +50,6 @@ class _Line:
     """One parsed command line.
 
     Attributes:
-        program: such as `ib_write_bw`.
         given: text of every given option, by its first name, or empty for a flag.
         host: the server that a client connects to, empty on the server.
         pinned: whether numactl starts it.
@@ -88,7 +83,6 @@ class _Line:
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def number(self, name: str, default: int) -> int:
-        """Parse an option that is a whole number from 1."""
         if name not in self.given:
             return default
         try:
@@ -156,7 +150,6 @@ _GPU = ("--use_cuda", "--use_cuda_bus_id", "--use_rocm")
 
 
 def _traffic(line: _Line) -> Workload:
-    """Parse the traffic of a line, without its hosts."""
     opcode = line.opcode()
     values: dict[str, Any] = {"opcode": opcode, **table.FIXED}
     for option in table.OPTIONS:
@@ -168,7 +161,7 @@ def _traffic(line: _Line) -> Workload:
         if opcode in option.opcodes:
             values[option.field] = _value(option, given, line)
     if opcode.is_atomic:
-        values["messages"] = table.ATOMIC_MESSAGES
+        values["messages"] = (ATOMIC_BYTES,)
     values |= _depths(line, values)
     values |= _completions(line, values)
     if values["qp_type"] in _SHARED_RECEIVE_QUEUE and opcode.consumes_receive:
@@ -281,7 +274,6 @@ def _servers(lines: Sequence[_Line]) -> tuple[list[str], bool]:
 
 
 def _assumed(lines: Sequence[_Line], servers: Sequence[str]) -> Iterable[str]:
-    """Yield the assumptions on several lines, or on their hosts."""
     if len(servers) == 2:
         yield f"Clients of {' and '.join(servers)} are taken as the two directions between them."
     if any("-b" in line.given for line in lines):

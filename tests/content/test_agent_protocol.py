@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from collie.agent import PROTOCOL, agent, facts, kernel_threads, loop, pulse, report, requests, workload
-from collie.agent.content import Content, Verification
+from collie.agent.content import Content, verify
 from collie.agent.lines import LONGEST_LINE_BYTES
 from collie.agent.netlink import QueuePair
 from collie.agent.requests import FIELDS, NUMBER, SECONDS
@@ -255,8 +255,9 @@ def test_the_limits_of_a_device_are_listed() -> None:
 
 def first_wrong() -> Mapping[str, Any]:
     sent = parse_workload({"qp_type": "RC", "opcode": "WRITE", "messages": [64]})
-    comparison = Verification(sent, requester=False, qps=1, content=Content(sent, 1, 64))
-    found: Mapping[str, Any] = comparison.run(lambda pair, mr: bytes(64), completed=1)["first_wrong"]
+    found: Mapping[str, Any] = verify(sent, False, Content(sent, 1, 64), lambda pair, mr: bytes(64), 1, 1)[
+        "first_wrong"
+    ]
     return found
 
 

@@ -28,7 +28,7 @@ from collie.agent.pattern import GRH_BYTES
 from collie.agent.pulse import Pulse
 from collie.agent.queues import build_queues
 from collie.agent.resources import End, Resources
-from collie.agent.totals import ATTENTION, Totals
+from collie.agent.totals import ATTENTION, RunTotals, Totals
 from collie.agent.traffic import Traffic
 from collie.agent.workload import parse_workload
 from tests.support.fake_libraries import compiled
@@ -102,6 +102,7 @@ class Loopback:
         fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
         parsed = parse_workload(fields)
         self.totals = Totals({"a-a/requester": parsed.qps, "a-a/responder": parsed.qps})
+        self.read = RunTotals([self.totals])
         self.resources = Resources(path.verbs, "fake0", 1, 0, GID)
         try:
             ends = [End(f"a-a/{role}", role, parsed.qps, parsed) for role in ("requester", "responder")]
@@ -139,7 +140,7 @@ class Loopback:
         watcher.join()
         os.read(self.control, 1)
         self.totals.words[ATTENTION] = 0
-        assert fulfilled == [True], f"{self.requester}, {self.totals.health()}"
+        assert fulfilled == [True], f"{self.requester}, {self.read.health()}"
 
     @staticmethod
     def regions(end: End) -> list[int]:
@@ -149,11 +150,11 @@ class Loopback:
 
     @property
     def requester(self) -> dict[str, Any]:
-        return self.totals.end(self.totals.ends[0])
+        return self.read.end("a-a/requester")
 
     @property
     def responder(self) -> dict[str, Any]:
-        return self.totals.end(self.totals.ends[1])
+        return self.read.end("a-a/responder")
 
     def close(self) -> int:
         for descriptor in (self.control, self._command):
@@ -172,7 +173,7 @@ def test_everything_that_is_sent_arrives_and_is_counted_at_both_ends(path: DataP
     loop = Loopback(path, **TRAFFIC[name])
     loop.serve(enough(loop))
     assert loop.traffic.drain(10.0)
-    sent, got, health = loop.requester, loop.responder, loop.totals.health()
+    sent, got, health = loop.requester, loop.responder, loop.read.health()
     assert sent["posted_messages"] == sent["completed_messages"]
     assert sent["posted_messages"] == sent["delivered_messages"] + sent["returned_messages"]
     assert sent["posted_bytes"] == sent["delivered_bytes"] + sent["returned_bytes"]
@@ -212,7 +213,7 @@ def test_payload_arrives_unchanged_in_every_region(path: DataPath, fake: CDLL, n
 def test_queues_are_kept_full_and_say_how_full(path: DataPath, fake: CDLL) -> None:
     loop = Loopback(path, opcode="WRITE", qps=1, send_wq_depth=64)
     loop.serve(enough(loop))
-    health = loop.totals.health()
+    health = loop.read.health()
     # The device carries out 8 work requests a round, so 56 of 64 are outstanding whenever the queue is looked at.
     assert health["queue_outstanding"] / health["queue_limit"] == pytest.approx(56 / 64)
     assert health["queue_empty"] == 0
@@ -223,7 +224,7 @@ def test_queues_are_kept_full_and_say_how_full(path: DataPath, fake: CDLL) -> No
 def test_a_queue_of_one_chain_is_empty_each_time(path: DataPath, fake: CDLL) -> None:
     loop = Loopback(path, opcode="WRITE", qps=1, send_wq_depth=4, wqe_batch=4)
     loop.serve(enough(loop))
-    health = loop.totals.health()
+    health = loop.read.health()
     assert health["queue_outstanding"] == 0
     assert health["queue_empty"] == health["queue_limit"] > 0
     loop.close()
@@ -239,7 +240,7 @@ def test_a_queue_pair_that_fails_ends_alone(path: DataPath, fake: CDLL) -> None:
     """Without a receive and without patience the receiver is not ready: each queue pair fails at its first send."""
     loop = Loopback(path, opcode="SEND", qps=2, recv_wq_depth=1, rnr_retry=0, send_wq_depth=8)
     loop.serve(lambda: loop.requester["failed_qps"] == 2)
-    health = loop.totals.health()
+    health = loop.read.health()
     assert health["errors"] == {"RNR retry exceeded": 2}
     assert health["flushed"] == 2 * (8 - 1 - 1)  # one arrived, one failed
     assert loop.traffic.drain(10.0)
@@ -264,7 +265,7 @@ def test_queue_pairs_that_fail_on_a_shared_receive_queue_are_counted_once_each(p
         region.close()
     loop.serve(lambda: loop.requester["failed_qps"] == 2)
     assert 1 <= loop.responder["failed_qps"] <= 2
-    errors = loop.totals.health()["errors"]
+    errors = loop.read.health()["errors"]
     assert set(errors) == {"local protection error"}
     assert errors["local protection error"] >= 2 + loop.responder["failed_qps"]
     loop.close()
@@ -278,7 +279,7 @@ def test_a_post_that_the_device_refuses_ends_the_queue_pair(
     pair = loop.resources.ends[0].pairs[0]
     fake.fake_shrink(pair.qp_num)
     loop.serve(lambda: loop.requester["failed_qps"] == 1)
-    assert loop.totals.health()["post_errors"] == 1
+    assert loop.read.health()["post_errors"] == 1
     assert "first failed post: " in capfd.readouterr().err
     before = loop.requester["qp_messages"]["max"]
     loop.serve(lambda: loop.requester["qp_messages"]["max"] > before + 100)
@@ -289,7 +290,7 @@ def test_a_command_that_waits_interrupts_traffic(path: DataPath, fake: CDLL) -> 
     loop = Loopback(path, opcode="WRITE")
     loop.totals.words[ATTENTION] = 1
     loop.traffic.serve()
-    assert loop.totals.health()["iterations"] == 0
+    assert loop.read.health()["iterations"] == 0
     loop.close()
 
 

@@ -10,12 +10,12 @@ from hypothesis import given, strategies as st
 from collie.agent.content import (
     COMPLEMENT,
     Content,
-    Verification,
     compare,
     first_difference,
     is_sink,
     is_source,
     landed,
+    verify,
 )
 from collie.agent.workload import Workload, parse_workload
 
@@ -96,16 +96,16 @@ def test_nothing_is_certain_where_messages_may_be_lost_or_land_anywhere(fields: 
     assert landed(workload(**fields), False, 2, 100) == {}
 
 
-def verify(item: Workload, memory: bytes, completed: int) -> dict[str, Any]:
+def compared(item: Workload, memory: bytes, completed: int) -> dict[str, Any]:
     content = Content(item, 1, len(memory))
-    return Verification(item, False, 1, content).run(lambda pair, mr: memory, completed)
+    return verify(item, False, content, lambda pair, mr: memory, 1, completed)
 
 
 def test_a_changed_byte_is_found_with_its_place() -> None:
     item = workload()
     memory = bytearray(Content(item, 1, 4096).of(0))
     memory[1000] ^= 1
-    result = verify(item, bytes(memory), completed=1)
+    result = compared(item, bytes(memory), completed=1)
     assert (result["checked_bytes"], result["wrong_bytes"]) == (4096, 1)
     assert (result["first_wrong"]["offset"], result["first_wrong"]["mr"]) == (1000, 0)
     assert result["first_wrong"]["found"] != result["first_wrong"]["expected"]
@@ -114,12 +114,12 @@ def test_a_changed_byte_is_found_with_its_place() -> None:
 def test_an_untouched_byte_is_wrong_only_where_a_message_has_arrived() -> None:
     item = workload(messages=[4096], mr_bytes=8192)
     untouched = Content(item, 1, 8192).of(0).translate(COMPLEMENT)
-    assert verify(item, untouched, completed=0)["wrong_bytes"] == 0
-    assert verify(item, untouched, completed=0)["checked_bytes"] == 0
-    assert verify(item, untouched, completed=1)["wrong_bytes"] == 4096
+    assert compared(item, untouched, completed=0)["wrong_bytes"] == 0
+    assert compared(item, untouched, completed=0)["checked_bytes"] == 0
+    assert compared(item, untouched, completed=1)["wrong_bytes"] == 4096
 
 
 def test_memory_that_is_also_a_source_is_compared_where_messages_arrived() -> None:
     item = workload(more_opcodes=["READ"], mr_bytes=8192)
     memory = Content(item, 1, 8192).of(0)
-    assert verify(item, memory, completed=1)["checked_bytes"] == 4096
+    assert compared(item, memory, completed=1)["checked_bytes"] == 4096

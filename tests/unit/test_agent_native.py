@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from collie.agent import abi, cma_abi, compiler, native_traffic, queues, shared_
 from collie.agent.build import build
 from collie.agent.faults import AgentFault
 from collie.agent.paths import DataPaths, load_native, load_pyverbs
+from collie.agent.work_requests import RecvWR, SendWR
 
 NATIVE = Path(compiler.__file__).parent / "native"
 NEWEST_GLIBC = (2, 28)
@@ -39,9 +41,7 @@ VERBS = {
     "ibv_port_attr": abi.PortAttr,
     "ibv_mr": abi.Mr,
     "ibv_comp_channel": abi.CompChannel,
-    "ibv_recv_wr": abi.RecvWR,
     "ibv_wc": abi.Wc,
-    "ibv_send_wr": abi.SendWR,
     "ibv_context": abi.Context,
     "ibv_qp": abi.Qp,
 }
@@ -72,6 +72,34 @@ def layout(name: str, structure: type[ctypes.Structure]) -> Iterator[str]:
             yield f'_Static_assert({where} == {getattr(structure, member).offset}, "{name}.{member}");'
 
 
+def packed() -> Iterator[str]:
+    """The assertions that work requests are packed as libibverbs declares them, each member with a byte of its own."""
+    send = SendWR(1, 4, 5, 6, [], 7, None)
+    send.remote = bytes([8])
+    yield from _packed("ibv_send_wr", send, "wr_id next sg_list opcode num_sge imm_data send_flags wr")
+    yield from _packed("ibv_recv_wr", RecvWR(1, 4, [], None), "wr_id next sg_list num_sge")
+    send.set_wr_rdma(rkey=2, addr=1)
+    yield from _offsets("ibv_send_wr", send.remote, "wr.rdma.remote_addr wr.rdma.rkey", 40)
+    send.set_wr_atomic(rkey=4, addr=1, compare_add=2, swap=3)
+    members = "wr.atomic.remote_addr wr.atomic.compare_add wr.atomic.swap wr.atomic.rkey"
+    yield from _offsets("ibv_send_wr", send.remote, members, 40)
+    send.set_wr_ud(SimpleNamespace(address=1), rqpn=2, rqkey=3)
+    yield from _offsets("ibv_send_wr", send.remote, "wr.ud.ah wr.ud.remote_qpn wr.ud.remote_qkey", 40)
+
+
+def _packed(name: str, request: SendWR | RecvWR, members: str) -> Iterator[str]:
+    memory = bytearray(request.size)
+    request.pack(memory, 0, 2, 3)
+    yield f'_Static_assert(sizeof(struct {name}) == {request.size}, "{name}");'
+    yield from _offsets(name, memory, members, 0)
+
+
+def _offsets(name: str, memory: bytes | bytearray, members: str, base: int) -> Iterator[str]:
+    """The assertions that the members are where the bytes 1, 2, ... stand."""
+    for value, member in enumerate(members.split(), start=1):
+        yield f'_Static_assert(offsetof(struct {name}, {member}) == {base + memory.index(value)}, "{name}.{member}");'
+
+
 def check(folder: Path, *lines: str) -> str:
     """Compile lines of C; returns what the compiler says against them."""
     (folder / "check.c").write_text("#include <stddef.h>\n" + "\n".join(lines) + "\n")
@@ -88,11 +116,7 @@ def test_structures_and_numbers_are_those_of_libibverbs(tmp_path: Path) -> None:
     for position, (name, _) in enumerate(abi.OPS):
         if not name.startswith("op"):
             lines.append(f'_Static_assert(offsetof(struct ibv_context_ops, {name}) == {8 * position}, "ops.{name}");')
-    for member in ("rdma.rkey", "atomic.compare_add", "atomic.swap", "atomic.rkey", "ud.remote_qpn", "ud.remote_qkey"):
-        group, field = member.split(".")
-        structure = {"rdma": abi.Rdma, "atomic": abi.Atomic, "ud": abi.Ud}[group]
-        offset = abi.SendWR.wr.offset + getattr(structure, field).offset
-        lines.append(f'_Static_assert(offsetof(struct ibv_send_wr, wr.{member}) == {offset}, "wr.{member}");')
+    lines += packed()
     numbers = {name: value for name, value in vars(abi.Enums).items() if name.startswith("IBV_")}
     lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in numbers.items()]
     assert check(tmp_path, header, *lines) == ""

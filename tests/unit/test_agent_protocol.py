@@ -60,23 +60,16 @@ class FakeEngine:
         waiting, self._waiting = self._waiting, []
         return waiting
 
-    def wait_seconds(self) -> float:
-        return 0.0
-
-    def cpu_seconds(self) -> float:
-        return 0.0
-
-    def cpu_user_seconds(self) -> float:
-        return 0.0
+    def times(self) -> dict[str, float]:
+        return {"cpu_seconds": 0.0, "cpu_user_seconds": 0.0, "wait_seconds": 0.0}
 
     def reap(self, seconds: float) -> bool:
         if any(command["do"] in ("destroy", "hello") for command in self.commands):
             self.status = 0
         return self.status is not None
 
-    def kill(self, seconds: float = 2.0) -> bool:
+    def kill(self) -> None:
         self.status = 9 if self.status is None else self.status
-        return True
 
     def last_words(self) -> str:
         return "the engine was killed by SIGKILL"

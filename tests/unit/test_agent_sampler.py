@@ -196,14 +196,8 @@ class StillEngine:
     def __init__(self, ends: dict[str, int]) -> None:
         self.totals = totals.Totals(ends)
 
-    def wait_seconds(self) -> float:
-        return 0.25
-
-    def cpu_seconds(self) -> float:
-        return 1.5
-
-    def cpu_user_seconds(self) -> float:
-        return 0.5
+    def times(self) -> dict[str, float]:
+        return {"cpu_seconds": 1.5, "cpu_user_seconds": 0.5, "wait_seconds": 0.25}
 
 
 def totals_of(run: report.Run, number: int = 0) -> totals.Totals:

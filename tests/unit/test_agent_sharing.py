@@ -28,7 +28,7 @@ class Forked:
         self.totals, self.ended, self.status = Totals(ends), False, None
         self.killed = False
 
-    def kill(self, _seconds: float) -> None:
+    def kill(self) -> None:
         self.killed = True
 
     def reap(self, _seconds: float) -> bool:

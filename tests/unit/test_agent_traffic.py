@@ -12,7 +12,7 @@ import pytest
 from collie.agent import totals as t
 from collie.agent.pattern import Proof
 from collie.agent.queues import BYTES_SHIFT, QUEUE_SHIFT, RECEIVE, SEND_END, Queue
-from collie.agent.totals import Totals
+from collie.agent.totals import RunTotals, Totals
 from collie.agent.traffic import Traffic
 
 
@@ -61,6 +61,7 @@ class AgentPair:
 
     def __init__(self, *, sends: bool, limit: int = 2, batch: int = 1, shared: bool = False) -> None:
         self.totals = Totals({"a-b/requester": 2})
+        self.read = RunTotals([self.totals])
         self.layout = self.totals.ends[0]
         target = FakeTarget()
         self.posted = target.posted
@@ -82,7 +83,7 @@ class AgentPair:
         self.totals.words[t.ATTENTION] = 0
         self.cq.when_taken = self.interrupt
         self.traffic.serve()
-        return self.totals.end(self.layout)
+        return self.read.end(self.layout.key)
 
 
 def sent(bytes_proved: int, status: int = 0) -> Completion:
@@ -114,9 +115,9 @@ def test_a_queue_that_ran_empty_is_noticed() -> None:
     bench = AgentPair(sends=True)
     bench.traffic.begin()
     bench.complete(sent(100))
-    assert bench.totals.health()["queue_empty"] == 0
+    assert bench.read.health()["queue_empty"] == 0
     bench.complete(sent(100), sent(100))
-    assert bench.totals.health()["queue_empty"] == 1
+    assert bench.read.health()["queue_empty"] == 1
 
 
 def test_nothing_is_posted_after_sending_has_stopped() -> None:
@@ -132,8 +133,8 @@ def test_an_error_ends_the_queue_pair_and_is_named_once() -> None:
     bench = AgentPair(sends=True)
     bench.traffic.begin()
     end = bench.complete(sent(100, status=13), sent(200, status=5))
-    assert bench.totals.health()["errors"] == {"RNR retry exceeded": 1}
-    assert bench.totals.health()["flushed"] == 1
+    assert bench.read.health()["errors"] == {"RNR retry exceeded": 1}
+    assert bench.read.health()["flushed"] == 1
     assert end["failed_qps"] == 1
     assert end["completed_messages"] == 0
     assert bench.traffic.outstanding() == 0
@@ -147,8 +148,8 @@ def test_a_post_that_fails_ends_the_queue_pair(capsys: pytest.CaptureFixture[str
 
     bench.queue.post = refuse
     bench.traffic.begin()
-    assert bench.totals.health()["post_errors"] == 1
-    assert bench.totals.end(bench.layout)["failed_qps"] == 1
+    assert bench.read.health()["post_errors"] == 1
+    assert bench.read.end(bench.layout.key)["failed_qps"] == 1
     assert "no room" in capsys.readouterr().err
 
 
@@ -176,7 +177,7 @@ def test_a_waiting_command_interrupts_traffic() -> None:
     bench = AgentPair(sends=True)
     bench.totals.words[t.ATTENTION] = 1
     bench.traffic.serve()
-    assert bench.totals.health()["iterations"] == 0
+    assert bench.read.health()["iterations"] == 0
 
 
 def test_a_round_of_several_posts_frees_its_slots_together() -> None:

@@ -91,7 +91,7 @@ def test_endpoints_are_relayed_over_ssh_alone() -> None:
     ends = {
         name for name in who_calls("socket", "create_connection") if name.startswith(("hosts/", "agent/", "bundle/"))
     }
-    kernels = {"agent/dcb.py", "agent/ethtool.py", "agent/netlink.py"}
+    kernels = {"agent/ethtool.py", "agent/netlink.py"}
     assert ends == kernels, "a socket to the own kernel each"
 
 

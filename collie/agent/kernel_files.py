@@ -1,0 +1,50 @@
+"""Small files of the kernel: None is missing or unreadable. All but the first part of a path can be absolute."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Optional
+
+
+def below(*parts: str) -> str:
+    """Join the parts of a path."""
+    return os.path.join(parts[0], *(part.lstrip("/") for part in parts[1:]))
+
+
+def read_bytes(*parts: str) -> Optional[bytes]:
+    """Return a file's bytes."""
+    try:
+        with open(below(*parts), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def read_text(*parts: str) -> Optional[str]:
+    """Return a file's stripped text."""
+    data = read_bytes(*parts)
+    return None if data is None else data.decode("utf-8", "replace").strip()
+
+
+def read_int(*parts: str) -> Optional[int]:
+    """Return a file as a number."""
+    try:
+        return int(read_text(*parts) or "")
+    except ValueError:
+        return None
+
+
+def entries(*parts: str) -> List[str]:
+    """Return a directory's sorted entries."""
+    try:
+        return sorted(os.listdir(below(*parts)))
+    except OSError:
+        return []
+
+
+def link_target(*parts: str) -> Optional[str]:
+    """Return the last component of a link's target."""
+    try:
+        return os.path.basename(os.readlink(below(*parts)))
+    except OSError:
+        return None
