@@ -86,10 +86,9 @@ def _open_output(path: str | Path, flags: int, mode: int) -> int:
 
 def is_odd_output(path: str | Path) -> bool:
     """Whether the user's output exists and is no regular file, such as /dev/stdout."""
-    try:
+    with suppress(FileNotFoundError):
         return not stat.S_ISREG(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def require_output(path: str | Path) -> None:

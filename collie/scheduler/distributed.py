@@ -44,9 +44,7 @@ _CONNECT_SECONDS = 10.0
 _WORKER_SECONDS = 60.0  # longest wait of a pair for a worker
 _WORKERS_PER_STEP = 3  # after so many have left during one step, the step is the likely cause
 _LOOK_SECONDS = 0.5
-_ANSWER_SECONDS = (12.0, 3.0)
-"""For the list of workers, which takes 10 s on a machine with hardly any CPU. A controller that was stopped finds the
-first deadline past."""
+_ANSWER_SECONDS = (12.0, 3.0)  # a slow machine takes 10 s; a controller that was stopped finds the first past
 _LEAVE_SECONDS = 5.0
 _SPECIFICATIONS = 4096
 
@@ -211,10 +209,8 @@ class WorkerPair:
     """A `ports.Testbed` that `opens` opens in a worker."""
 
     def __init__(self, workers: Workers, name: str, opens: Open) -> None:
-        self._workers = workers
-        self._name = name
+        self._workers, self._name, self._opens = workers, name, opens
         self._key = f"{name}-{uuid4().hex}"
-        self._opens = opens
         self._asking = Lock()
         self._info: TestbedInfo | None = None
         self._left: Mapping[str, int | None] | None = None
@@ -247,16 +243,13 @@ class WorkerPair:
     def close(self) -> Mapping[str, int | None]:
         """Close the testbed in the worker. Without a worker the counts are unknown."""
         if self._left is None:
-            self._left = self._closed()
+            unknown = {} if self._info is None or self._info.virtual_time else dict.fromkeys(self._info.fingerprints)
+            try:
+                left = self._workers.end(self._key)
+            except TestbedError:
+                left = None
+            self._left = unknown if left is None else left
         return self._left
-
-    def _closed(self) -> Mapping[str, int | None]:
-        unknown = {} if self._info is None or self._info.virtual_time else dict.fromkeys(self._info.fingerprints)
-        try:
-            left = self._workers.end(self._key)
-        except TestbedError:
-            left = None
-        return unknown if left is None else left
 
     def _asked(self, question: Callable[[Testbed], T]) -> T:
         if self._left is not None:

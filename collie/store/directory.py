@@ -49,8 +49,7 @@ class CampaignDirectory:
                 "or name another directory"
             )
         # A killed creation leaves these, and a caller can have written the others.
-        new = self.unfinished.name
-        present -= {LOCK_NAME, new, f"{new}-journal", self.log.name, self.fingerprints.name}
+        present -= {LOCK_NAME, f"{RECORD}.new", f"{RECORD}.new-journal", self.log.name, self.fingerprints.name}
         if present:
             raise StoreError(
                 f"{self.path} is not empty ({', '.join(sorted(present)[:3])}); name a new directory for the campaign"

@@ -42,7 +42,6 @@ _PAGE = Page(200, 8 << 20)  # an abandoned `runs()` must not keep the log from b
 _MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty, of some kilobytes each
 _ANOMALIES = Page(_MAX_ANOMALIES + 1, 8 << 20)
 
-_NAMED = "SELECT 1 FROM anomalies WHERE id = ?"
 _CAMPAIGN = "SELECT header, calibration, digest FROM campaign"
 
 T = TypeVar("T")
@@ -133,7 +132,8 @@ class SqliteStore:
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, and write its files."""
         row = anomaly.id, codec.dumps(codec.encode_anomaly(anomaly))
-        if self._one("SELECT count(*) FROM anomalies")[0] >= _MAX_ANOMALIES and not self._page(_NAMED, anomaly.id):
+        is_known = self._page("SELECT 1 FROM anomalies WHERE id = ?", anomaly.id)
+        if not is_known and self._one("SELECT count(*) FROM anomalies")[0] >= _MAX_ANOMALIES:
             raise self._full(f"{_MAX_ANOMALIES} anomalies")
         self._write(
             "INSERT INTO anomalies (id, anomaly, digest) VALUES (?, ?, ?) "

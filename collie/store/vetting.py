@@ -97,11 +97,8 @@ def _of_owner(folder: Folder, name: str, record: os.stat_result) -> os.stat_resu
 
 
 def _head(folder: Folder) -> bytes:
-    descriptor = folder.open(LOG)
-    try:
-        return os.read(descriptor, 4)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(folder.open(LOG), "rb") as log:
+        return log.read(4)
 
 
 def _identity(found: os.stat_result) -> Identity:
