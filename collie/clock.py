@@ -1,4 +1,4 @@
-"""Time of this machine."""
+"""Clock and date of this computer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 
 class SystemClock:
-    """A `ports.Clock` of this machine."""
+    """A `ports.Clock`."""
 
     def monotonic(self) -> float:
         """Return seconds since some moment."""
@@ -20,5 +20,5 @@ class SystemClock:
 
 
 def utc_now() -> str:
-    """Return the time of day, RFC 3339, to the second."""
+    """Return the current time, RFC 3339, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

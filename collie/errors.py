@@ -1,24 +1,24 @@
-"""Every exception that Collie raises on purpose.
+"""Every exception that Collie raises on purpose, with its exit code.
 
 ::
 
-    CollieError                 exit code
-    ├── UsageError              2   the command line asks for something that does not exist
-    ├── ContentError            2   a file under workloads/, search/ or counters/ is wrong; its problems with path:line
-    │   └── InventoryError      2   a hosts file is wrong; same shape
-    ├── TestbedError            3   no trustworthy measurement is possible
-    │   ├── HostUnreachable     3   which host, on which address
-    │   ├── HostKeyMismatch     3   the host is not the one that the inventory pins
-    │   ├── CommandFailed       3   argv, exit status, last lines of stderr
-    │   ├── CommandTimeout      3   the step and its deadline
-    │   ├── AgentError          3   the agent's message; `unsupported` when the device cannot do it
-    │   └── PortShared          3   a port under test is in other use: by what, and how much
-    ├── LabError                3   the Soft-RoCE machines cannot be built, started or found
-    └── StoreError              2   campaign unknown, locked, or of a newer schema
-        ├── StoreUnwritable     3   the record cannot be written: disk full, device gone
-        └── HardwareChanged     2   the hosts of a campaign have changed
+    CollieError
+        UsageError              2
+        ContentError            2
+            InventoryError      2
+        TestbedError            3
+            HostUnreachable     3
+            HostKeyMismatch     3
+            CommandFailed       3
+            CommandTimeout      3
+            AgentError          3
+            PortShared          3
+        LabError                3
+        StoreError              2
+            StoreUnwritable     3
+            HardwareChanged     2
 
-Three outcomes are never mixed: bad input (these, exit 2), a finding (a value, exit 0 or 1), no answer (exit 3 or an
+Three outcomes are never mixed: bad input (exit 2), a finding (a value, exit 0 or 1), no answer (exit 3 or an
 inconclusive verdict, exit 4).
 """
 
@@ -32,10 +32,7 @@ from collie.untrusted import sanitized
 
 
 class CollieError(Exception):
-    """A foreseen failure. Its text names the fault, its place and the remedy.
-
-    Texts quote hosts and files, and go to terminals, logs and records. Control characters are removed.
-    """
+    """A foreseen failure. Its text names the fault, its place and the remedy, without control characters."""
 
     exit_code = 2
 
@@ -52,9 +49,7 @@ class Problem:
     """One fault in one file.
 
     Attributes:
-        path: the file as the operator named it.
-        line: 1-based line, or 0 for the file as a whole.
-        message: the fault and its remedy.
+        line: 1-based, or 0 for the file as a whole.
     """
 
     path: str
@@ -65,16 +60,11 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
 
 
-MAX_PROBLEMS = 50
-"""Problems in one message. A file of 512 KiB could fill a screen 5000 times."""
+MAX_PROBLEMS = 50  # a file of 512 KiB could fill a screen 5000 times
 
 
 class ContentError(CollieError):
-    """A content file is wrong. The text lists every problem found, up to `MAX_PROBLEMS`.
-
-    Attributes:
-        problems: by place. One more than listed where there are more.
-    """
+    """A content file is wrong. The text lists every problem found, up to `MAX_PROBLEMS`."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         found = sorted(problems[: MAX_PROBLEMS + 1], key=lambda problem: (problem.path, problem.line))
@@ -86,20 +76,16 @@ class ContentError(CollieError):
 
 
 class Problems(list[Problem]):
-    """Collects problems of files. One problem beyond `MAX_PROBLEMS` raises a `ContentError`."""
+    """Problems of files. One beyond `MAX_PROBLEMS` raises a `ContentError`."""
 
     def append(self, problem: Problem) -> None:
-        """Add a problem.
-
-        Raises:
-            ContentError: it exceeds the limit.
-        """
+        """Add a problem."""
         super().append(problem)
         if len(self) > MAX_PROBLEMS:
             raise ContentError(self)
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Add problems one at a time, like `append`."""
+        """Add problems."""
         for problem in problems:
             self.append(problem)
 
@@ -139,7 +125,7 @@ class CommandFailed(TestbedError):
     """A command on a host ended with a non-zero status."""
 
     def __init__(self, host: str, argv: Sequence[str], status: int, stderr: str) -> None:
-        self.host, self.argv, self.status, self.stderr = host, tuple(argv), status, stderr
+        self.host = host
         tail = stderr.strip().splitlines()[-3:]
         super().__init__(f"host {host}: `{' '.join(argv)}` exited {status}: {' | '.join(tail) or 'no message'}")
 
@@ -153,14 +139,11 @@ class CommandTimeout(TestbedError):
 
 
 class AgentError(TestbedError):
-    """The agent on a host reports a failed step.
-
-    Attributes:
-        unsupported: the device or driver cannot do this, so another attempt is pointless.
-    """
+    """The agent on a host reports a failed step."""
 
     def __init__(self, host: str, step: str, message: str, *, unsupported: bool = False) -> None:
-        self.host, self.step, self.unsupported = host, step, unsupported
+        self.host, self.step = host, step
+        self.unsupported = unsupported  # by the device or driver, so another attempt is pointless
         super().__init__(f"host {host}: agent step {step}: {message}")
 
 
@@ -168,7 +151,7 @@ class PortShared(TestbedError):
     """A port under test is in other use, which would be disturbed and would falsify results."""
 
     def __init__(self, uses: Sequence[str]) -> None:
-        self.uses = tuple(uses)
+
         super().__init__(
             "a port under test is in use, so nothing was started:\n  "
             + "\n  ".join(uses)
@@ -187,7 +170,7 @@ class StoreError(CollieError):
 
 
 class StoreUnwritable(StoreError):
-    """The record cannot be written, because the disk is full or the device is gone, so no run can begin."""
+    """The record cannot be written, because the disk is full or the device is gone."""
 
     exit_code = 3
 
@@ -196,9 +179,9 @@ class HardwareChanged(StoreError):
     """The hosts of a campaign have changed, so its results would mix two testbeds."""
 
     def __init__(self, directory: str, differences: Sequence[str]) -> None:
-        self.differences = tuple(differences)
+
         super().__init__(
-            f"since {directory} was begun, its testbed has changed (then and now):\n  "
+            f"the testbed of {directory} has changed since the campaign began (then and now):\n  "
             + "\n  ".join(differences)
-            + "\nBegin a new campaign, or go on all the same with --accept-changes, which keeps both fingerprints"
+            + "\nBegin a new campaign, or continue with --accept-changes, which keeps both fingerprints"
         )

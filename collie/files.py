@@ -1,15 +1,10 @@
 """Untrusted files: opened without waiting, read up to a limit, reached through no link.
 
-Rules:
-
 1. Only a regular file is opened. A FIFO would block, and opening a device may act on it.
 2. The type is checked twice: by name before opening, and on the descriptor afterwards.
 3. Below an untrusted folder no symbolic link is followed (`Folder`). Each step starts from the descriptor of the folder
    above, so a folder replaced meanwhile changes nothing.
 4. Every read has a limit in bytes.
-
-An output file named by the user may also be a FIFO with a reader or a character device, such as `/dev/stdout`
-(`open_output`).
 
 Every refusal is an `OSError` whose `strerror` names the kind of file. Standard library only: bundles carry this module.
 """
@@ -21,14 +16,12 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, Self, TextIO
 
 FOR_OTHERS: Final = 0o666
-"""Mode of files that others may read, subject to the umask."""
 
 _FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _KINDS = (
@@ -42,11 +35,7 @@ _KINDS = (
 
 
 def require_regular(mode: int, path: str | Path) -> None:
-    """Refuse anything but a regular file. `mode` is from `stat`.
-
-    Raises:
-        OSError: `strerror` names the kind of file.
-    """
+    """Refuse anything but a regular file."""
     if stat.S_ISREG(mode):
         return
     for matches, number, kind in _KINDS:
@@ -58,48 +47,27 @@ def require_regular(mode: int, path: str | Path) -> None:
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True, dir_fd: int | None = None
 ) -> int:
-    """Open a regular file and return its descriptor. Never waits.
-
-    Args:
-        path: the file, relative to `dir_fd` if given.
-        flags: of `os.open`.
-        mode: of a created file.
-        follow: the last part of the path may be a symbolic link.
-        dir_fd: descriptor of its folder.
-
-    Raises:
-        OSError: it is no regular file, or cannot be opened.
-    """
+    """Open a regular file and return its descriptor. Never waits. Without `follow`, the path ends in no link."""
     with suppress(FileNotFoundError):  # `os.open` creates it or fails
         require_regular(os.stat(path, dir_fd=dir_fd, follow_symlinks=follow).st_mode, path)
     descriptor = os.open(path, flags | _FLAGS | (0 if follow else os.O_NOFOLLOW), mode, dir_fd=dir_fd)
-    try:
-        require_regular(os.fstat(descriptor).st_mode, path)
-        os.set_blocking(descriptor, True)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    return _checked(descriptor, path, require_regular)
 
 
 def open_output(path: str | Path, mode: int = 0o600, *, append: bool = False) -> int:
-    """Open the user's output file and return its descriptor. Never waits.
+    """Open the user's output file, created or emptied unless `append`. Return its descriptor.
 
-    It may be a regular file, a character device such as a terminal, or a FIFO with a reader. Links are followed.
-
-    Args:
-        path: the file. It is created, or emptied.
-        mode: of a created file, subject to the umask.
-        append: keep the content and add to it.
-
-    Raises:
-        OSError: it is something else, a FIFO without a reader, or cannot be opened.
+    It may be a regular file, a character device, or a FIFO with a reader. Never waits. Links are followed.
     """
     with suppress(FileNotFoundError):
         _require_output(os.stat(path).st_mode, path)
     descriptor = _open_output(path, os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC), mode)
+    return _checked(descriptor, path, _require_output)
+
+
+def _checked(descriptor: int, path: str | Path, require: Callable[[int, str | Path], None]) -> int:
     try:
-        _require_output(os.fstat(descriptor).st_mode, path)
+        require(os.fstat(descriptor).st_mode, path)
         os.set_blocking(descriptor, True)
     except BaseException:
         os.close(descriptor)
@@ -117,24 +85,16 @@ def _open_output(path: str | Path, flags: int, mode: int) -> int:
 
 
 def is_odd_output(path: str | Path) -> bool:
-    """Whether the user's output exists and is no regular file, such as /dev/stdout.
-
-    Raises:
-        OSError: unknown, as for a link to itself.
-    """
-    try:
+    """Whether the user's output exists and is no regular file, such as /dev/stdout."""
+    with suppress(FileNotFoundError):
         return not stat.S_ISREG(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def require_output(path: str | Path) -> None:
     """Refuse an output that `open_output` could not open, long before it is opened.
 
     A FIFO is opened now and stays open until this process ends, as its reader takes a close for the end.
-
-    Raises:
-        OSError: it is another kind of file, or a FIFO without a reader.
     """
     with suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
@@ -149,29 +109,18 @@ def _require_output(mode: int, path: str | Path) -> None:
 
 
 def is_file_name(path: str | Path) -> bool:
-    """Whether a name exists and is no directory. FIFOs and dangling links count.
-
-    `os.path.isfile` would hide those, while reading them reports the error.
-    """
+    """Whether a name exists and is no directory. FIFOs and dangling links count: reading them reports the error."""
     return os.path.lexists(path) and not os.path.isdir(path)
 
 
 def read_bytes(path: str | Path, max_bytes: int, *, follow: bool = True, dir_fd: int | None = None) -> bytes:
-    """Read a whole file of at most `max_bytes`.
-
-    Raises:
-        OSError: it is no regular file, is larger, or cannot be read.
-    """
+    """Read a whole file of at most `max_bytes`."""
     with os.fdopen(open_regular(path, follow=follow, dir_fd=dir_fd), "rb") as file:
         return read_up_to(file, max_bytes)
 
 
 def read_up_to(file: BinaryIO, max_bytes: int) -> bytes:
-    """Read the rest of an open file of at most `max_bytes`.
-
-    Raises:
-        OSError: it is larger, or cannot be read.
-    """
+    """Read the rest of an open file of at most `max_bytes`."""
     data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {_size(max_bytes)}", str(file.name))
@@ -185,13 +134,7 @@ def _size(count: int) -> str:
 
 
 class Folder:
-    """An untrusted folder, held by its descriptor. Nothing below it is reached through a link.
-
-    Names are single path components. Use it as a context, or close it. Links on the way to it are the caller's.
-
-    Raises:
-        OSError: it is no folder, or cannot be opened.
-    """
+    """An untrusted folder, held by its descriptor. Nothing below it is reached through a link."""
 
     def __init__(self, path: str | Path, *, _descriptor: int | None = None) -> None:
         self.path = Path(path)
@@ -200,13 +143,7 @@ class Folder:
         self._descriptor = _descriptor
 
     def below(self, *names: str, create_mode: int | None = None) -> Folder:
-        """Open a folder below this one, one step per name.
-
-        Missing folders are created with `create_mode`, if given.
-
-        Raises:
-            OSError: a step is a link or no folder, or cannot be opened or created.
-        """
+        """Open a folder below this one, one step per name. `create_mode` creates missing ones."""
         descriptor = os.dup(self._descriptor)
         path = self.path
         try:
@@ -229,45 +166,29 @@ class Folder:
         return Folder(path, _descriptor=descriptor)
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-        """Open a regular file in this folder and return its descriptor.
-
-        Raises:
-            OSError: it is no regular file, or cannot be opened.
-        """
+        """Open a regular file in this folder and return its descriptor."""
         with self._naming(name):
             return open_regular(_component(name), flags, mode, follow=False, dir_fd=self._descriptor)
 
     def read(self, name: str, max_bytes: int) -> bytes:
-        """Read a whole file of at most `max_bytes`.
-
-        Raises:
-            OSError: it is no regular file, is larger, or cannot be read.
-        """
+        """Read a whole file of at most `max_bytes`."""
         with self._naming(name):
             return read_bytes(_component(name), max_bytes, follow=False, dir_fd=self._descriptor)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Return the status of a name, also of a link. None if absent.
-
-        Raises:
-            OSError: the folder cannot be searched.
-        """
+        """Return the status of a name, also of a link. None if absent."""
         try:
             return os.stat(_component(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def names(self) -> list[str]:
-        """Return the names in this folder, sorted."""
+        """Return the sorted names in this folder."""
         return sorted(os.listdir(self._descriptor))
 
     @contextmanager
     def new(self, name: str, mode: int = 0o600) -> Iterator[TextIO]:
-        """Write a text file. A reader sees the old or the complete one. A link in its place is replaced.
-
-        Raises:
-            OSError: it cannot be written. The old file stays.
-        """
+        """Write a text file. A reader sees the old or the complete one. A link in its place is replaced."""
         # Unique, as two processes may write the same report.
         unfinished = f".{_component(name)}.{threading.get_native_id()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -295,7 +216,6 @@ class Folder:
 
     @contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Put the whole path into errors."""
         try:
             yield
         except OSError as error:
@@ -303,7 +223,7 @@ class Folder:
             raise
 
     def write(self, name: str, parts: Iterable[str], mode: int = 0o600) -> None:
-        """Write a text file as `new` does."""
+        """Write a text file like `new`."""
         with self.new(name, mode) as file:
             for part in parts:
                 file.write(part)
@@ -317,14 +237,11 @@ class Folder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def _component(name: str) -> str:
-    """Refuse a name that leaves its folder."""
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, "it is no name of a file in a folder", name)
     return name

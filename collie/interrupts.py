@@ -1,8 +1,7 @@
 """Ctrl-C and SIGTERM as a `KeyboardInterrupt` that is never lost.
 
-Python raises it wherever the main thread is. In a `__del__` or a weak reference's callback, which garbage collection
-may start at any instruction, it cannot be caught: Python reports it as unraisable and goes on. Standard library only:
-bundles carry this module.
+Garbage collection may start a `__del__` or a weak reference's callback at any instruction. There Python reports it as
+unraisable and goes on. Standard library only: bundles carry this module.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from contextlib import suppress
 
 _AGAIN_SECONDS = 0.01
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
-_PATIENT = 2
-"""Number of the signal that raises no `KeyboardInterrupt`."""
+_PATIENT = 2  # number of the signal that raises no `KeyboardInterrupt`
 
 
 def install_handlers() -> None:
-    """Handle SIGTERM like Ctrl-C, so that a cancelled job cleans up. Either is repeated where Python swallowed it.
+    """Handle SIGTERM like Ctrl-C. Either is repeated where Python swallowed it.
 
-    The first signal starts the clean-up, the second lets it continue, the third ends it. An ignored SIGINT, as in a
-    shell's background job, stays ignored.
+    The first signal starts the clean-up, the second lets it continue, the third ends it. An ignored SIGINT stays
+    ignored.
     """
     count = 0
 

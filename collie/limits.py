@@ -1,4 +1,4 @@
-"""Limits of fields, as metadata of `typing.Annotated`. A reader of files applies them; an assignment does not."""
+"""Limits of fields, as metadata of `typing.Annotated`. File readers apply them. An assignment does not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import Annotated, Any
 class Limits:
     """Limits of one field. None is no limit.
 
-    The method is pydantic's protocol for metadata, so a package can state limits without importing pydantic. A bundle
-    carries such packages to computers that have neither pydantic nor annotated_types.
+    The method is pydantic's protocol for metadata. So a package that bundles carry can state limits without pydantic.
 
     Attributes:
         gt, ge, lt, le: of a number.
-        allow_inf_nan: of a float; False refuses infinity and NaN.
-        min_length, max_length: of a text, in characters, or of a list, in items.
-        pattern: regular expression that a text must match.
+        allow_inf_nan: False refuses infinity and NaN.
+        min_length, max_length: characters of a text, or items of a list.
+        pattern: regular expression of a text.
     """
 
     gt: float | None = None
@@ -31,7 +30,6 @@ class Limits:
     pattern: str | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Return the schema of the annotated type with these limits."""
         stated = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**handler(source), **{name: limit for name, limit in stated.items() if limit is not None}}
 

@@ -1,10 +1,10 @@
 """Values of the program as plain values, which JSON can hold, and back.
 
 A `Codec` takes dataclasses field by field. The types of the fields decide how a value is written and which values are
-read. So a record has one description, its dataclass. Standard library only: a bundle takes this along.
+read. Standard library only: bundles carry this module.
 
 For example, `CODEC.write(Victim(27e6, math.nan))` is `{"alone_bps": 27e6, "beside_bps": None}`, as `beside_bps` is a
-`float | None`. `CODEC.read(Victim, {"alone_bps": 27e6})` is `Victim(27e6)`, and a text in it is a `ValueError`.
+`float | None`. `CODEC.read(Victim, {"alone_bps": 27e6})` is `Victim(27e6)`. A text in it is refused.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any]
 
-_MAX_MAGNITUDE = 1 << 128
-"""Whole numbers are counters of 64 bits, sizes, and seeds, which can be longer. All fit into a float."""
+_MAX_MAGNITUDE = 1 << 128  # of counters, sizes and seeds; all fit into a float
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the records of a dataclass differ from its fields.
+    """Differences between the records of a dataclass and its fields.
 
     Attributes:
-        first: fields that are written first. The others follow in the order of the class.
+        first: fields that are written before the others.
         without: fields that are not written.
-        keys: of fields that have another name in a record.
+        keys: other names of fields in a record.
         sparse: a field at its default is not written.
-        is_open: unknown keys are left out when a record is read, and not refused.
+        is_open: unknown keys are ignored, not refused.
     """
 
     first: tuple[str, ...] = ()
@@ -47,18 +46,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a type is written and read that is not taken field by field."""
+    """Writer and reader of a type that is not taken field by field."""
 
     write: Writer
     read: Reader
 
 
 class Codec:
-    """Writes and reads plain values.
-
-    Args:
-        forms: of the types whose records differ from their fields.
-    """
+    """Writes and reads plain values. `forms` holds the types whose records differ from their fields."""
 
     def __init__(self, forms: Mapping[type, Shape | Form] | None = None) -> None:
         self._forms = forms or {}
@@ -68,17 +63,13 @@ class Codec:
     def write(self, value: Any) -> Any:
         """Return a value as plain values, equal to themselves after a round trip through JSON.
 
-        A number that is not finite becomes None where the field that holds it may be None, and is left elsewhere.
-
-        Raises:
-            TypeError: there is no such form.
+        A number that is not finite becomes None where its field may be None, and is left elsewhere. Other kinds of
+        values raise `TypeError`.
         """
         match value:
-            case None | bool() | int() | float():
-                return value
             case Enum():
                 return value.value
-            case str():
+            case None | bool() | int() | float() | str():
                 return value
             case Mapping():
                 return {str(key): self.write(item) for key, item in value.items()}
@@ -89,16 +80,10 @@ class Codec:
         raise TypeError(f"{value!r} cannot be recorded")
 
     def read(self, kind: Any, raw: Any) -> Any:
-        """Return a plain value as a type of Python, or refuse it. Only lists are converted, to tuples.
+        """Return a plain value from `untrusted.read_json` as a type of Python, or raise `ValueError` with the place.
 
-        Args:
-            kind: `bool`, `int`, `float`, `str`, `None`, `Any`, an enumeration of texts, a `Literal`, a union,
-                `tuple[X, ...]`, `tuple[X, Y]`, `Sequence[X]`, `Mapping[str, X]`, a dataclass (no other keys than its
-                fields), or a `TypedDict` (other keys are left out). A number is finite, a whole one within 128 bits.
-            raw: from `untrusted.read_json`.
-
-        Raises:
-            ValueError: it is of another type. The message names the place.
+        Only lists are converted, to tuples. A `TypedDict` ignores unknown keys, a dataclass refuses them. A number is
+        finite, a whole one within 128 bits.
         """
         return self._reader(kind)(raw)
 
@@ -180,7 +165,6 @@ class Codec:
 
 
 CODEC = Codec()
-"""For types that are taken field by field."""
 
 typed = CODEC.read
 
@@ -189,11 +173,8 @@ def _same(value: Any) -> Any:
     return value
 
 
-# --- Writing ----------------------------------------------------------------------------------------------------------
-
-
 def known(value: float | None) -> float | None:
-    """Return a reading, or None for one that is no finite number."""
+    """Return a reading, or None for one that is not finite."""
     if value is None or not math.isfinite(value):
         return None
     return value if isinstance(value, int) else float(value)  # numpy's numbers among them
@@ -211,9 +192,6 @@ def _mapping_writer(writer: Writer) -> Writer:
 
 def _items_writer(writer: Writer) -> Writer:
     return list if writer is _same else lambda value: [writer(item) for item in value]
-
-
-# --- Reading ----------------------------------------------------------------------------------------------------------
 
 
 def _one_of(readers: Sequence[Reader | None]) -> Reader:
@@ -262,7 +240,6 @@ def _items(readers: Sequence[Reader]) -> Reader:
 
 
 def _needed(kind: Any) -> tuple[str, ...]:
-    """Return the keys that a record cannot be without."""
     if is_typeddict(kind):
         return tuple(sorted(kind.__required_keys__))
     return tuple(field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)

@@ -1,6 +1,6 @@
-"""Protocols for every contact of the engine with the world. Adapters implement them, and `wiring.py` chooses.
+"""Protocols for every contact of the engine with the world.
 
-`collie.testing` holds one conformance suite per port. Subclass it to test an implementation.
+To test an implementation, subclass its conformance suite in `collie.testing`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
-OUTAGE = "data path"
-"""Prefix of the cause of a run with a dead data path."""
-
-# --- Testbed ---------------------------------------------------------------------------------------------------------
+OUTAGE = "data path"  # begins the cause of a run with a dead data path
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +33,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class SetupFailed:
-    """A run whose traffic could not be set up: neither normal nor anomalous.
-
-    Attributes:
-        cause: short and countable, such as `qp timeout`.
-    """
+    """A run whose traffic could not be set up. Its `cause` is short and countable, such as `qp timeout`."""
 
     cause: str
     detail: str
@@ -62,7 +55,7 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class HostLost:
-    """A run that made a host hang or crash. It is a finding. Its time includes the restart of the host."""
+    """A run that made a host hang or crash. Its time includes the restart."""
 
     host: str
     detail: str
@@ -88,10 +81,9 @@ class TestbedInfo:
     Attributes:
         kind: `simulated` or `hosts`.
         name: of the subsystem, or of the pair.
-        catalog: the counters of its measurements.
-        description: for the report and the JSON output. Plain values.
+        description: plain values, for output.
         virtual_time: elapsed time is computed, not waited for.
-        fingerprints: properties that determine performance, by host, host A first.
+        fingerprints: by host, host A first.
     """
 
     __test__ = False
@@ -106,12 +98,7 @@ class TestbedInfo:
 
 @dataclass(frozen=True, slots=True)
 class ForeignUse:
-    """A use of a port under test by a program other than Collie.
-
-    Attributes:
-        detail: the observation, in words.
-        forbids: a start needs the operator's consent. Otherwise a warning suffices.
-    """
+    """A use of a port under test by another program. It forbids a start, or needs a warning."""
 
     host: str
     device: str
@@ -128,101 +115,64 @@ class Testbed(Protocol):
     @property
     def info(self) -> TestbedInfo:
         """The identity of this testbed."""
-        ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """Known restrictions of this testbed, so that no search proposes workloads outside them."""
-        ...
+        """Known restrictions. No search proposes workloads outside them."""
 
     def specification(self, workload: Workload) -> Bound:
         """Return the data sheet's limits for a workload, infinite without a data sheet."""
-        ...
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Set up fresh queue pairs, run one workload, and tear everything down.
 
         Args:
             workload: breaks no verbs constraint.
-            run: number of the run within its campaign. With the seed it determines the noise of a simulated run.
-            watch: receives every sample. When it returns a reason, traffic stops at once, the watch gets no more
-                samples, and the measurement holds the reason in `stopped`.
+            run: number within the campaign. With the seed it determines the noise of a simulated run.
+            watch: receives every sample. Its first reason stops traffic at once, and becomes `stopped` of the
+                measurement.
 
         Raises:
-            TestbedError: the testbed itself is gone (host unreachable, agent dead twice), not this one run.
+            TestbedError: the testbed itself is gone, not this one run.
         """
-        ...
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
-        """Watch every port for about a second without a run and return its foreign uses.
-
-        Raises:
-            TestbedError: a host does not answer.
-        """
-        ...
+        """Watch every port for about a second without a run. Raises `TestbedError` if a host does not answer."""
 
     def close(self) -> Mapping[str, int | None]:
-        """Release everything on all hosts. A second call does nothing and returns the same.
+        """Release everything on all hosts, and return the queue pairs that each host's kernel still lists.
 
-        Returns:
-            Queue pairs of Collie that each host's kernel still lists, or None where it does not answer.
+        None is a host that does not answer. A second call returns the same.
         """
-        ...
 
 
 class Reviver(Protocol):
-    """Restores a host that does not answer, and a dead data path."""
+    """Restores a host that does not answer, and a dead data path. Raises `TestbedError` if it cannot."""
 
     def revive(self, host: Host) -> None:
-        """Restart a host, given any of its devices, and return when it answers.
-
-        Raises:
-            TestbedError: it does not come back.
-        """
-        ...
+        """Restart a host, given any of its devices, and return when it answers."""
 
     def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
         """Restart services or hosts until hosts reach each other over their data addresses.
 
-        Returns:
-            Names of the restarted hosts, where nothing of Collie runs any more. Empty if the data path was working.
-
-        Raises:
-            TestbedError: the data path stays dead.
+        Return the names of the restarted hosts, where nothing of Collie runs any more.
         """
-        ...
-
-
-# --- Remote ----------------------------------------------------------------------------------------------------------
 
 
 class Channel(Protocol):
-    """A running command on a host: lines in, lines out. Closing it ends the command."""
+    """A running command on a host. Without a connection its methods raise `HostUnreachable`."""
 
     def send_line(self, line: str) -> None:
-        """Write one line to the command's standard input.
-
-        Raises:
-            HostUnreachable: the connection is gone.
-        """
-        ...
+        """Write one line to standard input."""
 
     def read_line(self, timeout_seconds: float) -> str | None:
-        """Return the next line of standard output, or None at its end.
-
-        Raises:
-            CommandTimeout: no line came in time.
-            HostUnreachable: the connection is gone.
-        """
-        ...
+        """Return the next line of standard output, or None at its end. May raise `CommandTimeout`."""
 
     def stderr_tail(self) -> str:
-        """Return the last lines of the command's standard error."""
-        ...
+        """Return the last lines of standard error."""
 
     def close(self) -> None:
         """Close standard input and wait shortly for the command to end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,47 +185,31 @@ class Completed:
 
 
 class Remote(Protocol):
-    """One host, reached over its management address."""
+    """One host, reached over its management address. Without a connection its methods raise `HostUnreachable`."""
 
     @property
     def name(self) -> str:
         """The host's name in the inventory."""
-        ...
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
         """Run a command to its end. A non-zero status is returned, not raised.
 
-        Raises:
-            CommandTimeout: it did not end in time and was killed.
-            HostUnreachable: no connection.
+        One that takes too long is killed and raises `CommandTimeout`.
         """
-        ...
 
     def put(self, data: bytes, path: str) -> None:
         """Write a file atomically, with access for its owner alone."""
-        ...
 
     def open(self, argv: Sequence[str]) -> Channel:
-        """Start a command and return its channel."""
-        ...
+        """Start a command."""
 
     def close(self) -> None:
         """Close the connection."""
-        ...
-
-
-# --- CampaignStore ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class CampaignHeader:
-    """The fixed properties of a campaign, written once and compared at every resume.
-
-    Attributes:
-        testbed: kind, name and hardware.
-        settings: everything else that decides the outcome, as plain values.
-        started: RFC 3339, UTC.
-    """
+    """The fixed properties of a campaign, compared at every resume. `settings` has all that decides the outcome."""
 
     campaign: str
     testbed: Mapping[str, Any]
@@ -283,7 +217,7 @@ class CampaignHeader:
     recipe: str
     settings: Mapping[str, Any]
     seed: int
-    started: str
+    started: str  # RFC 3339, UTC
 
 
 @dataclass(frozen=True)
@@ -293,9 +227,9 @@ class RunRecord:
     Attributes:
         run: number, from 1.
         purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`.
-        finished_at_seconds: elapsed testbed time at its end.
+        finished_at_seconds: testbed time.
         verdict: None until `CampaignStore.annotate`, and without a measurement.
-        driven: the counter that the strategy was driving when it proposed the run, if any.
+        driven: the counter that the strategy was driving, if any.
     """
 
     run: int
@@ -308,7 +242,7 @@ class RunRecord:
 
     @property
     def without_series(self) -> RunRecord:
-        """This run without its series, which only plots need and which is most of a campaign."""
+        """This run without its series, which is most of a campaign and only for plots."""
         if not isinstance(self.result, Measured):
             return self
         return replace(self, result=replace(self.result, measurement=replace(self.result.measurement, series=())))
@@ -320,54 +254,33 @@ class CampaignStore(Protocol):
     @property
     def header(self) -> CampaignHeader:
         """The fixed properties of the campaign."""
-        ...
 
     def add_run(self, record: RunRecord) -> None:
-        """Record a run before any use.
-
-        Raises:
-            StoreError: a run with that number is on record and stays unchanged.
-        """
-        ...
+        """Record a run before any use. Raises `StoreError` for a recorded number."""
 
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
-        """Record the verdict of a run in place of an earlier one. It is for readers. A resume does not need it.
-
-        Raises:
-            StoreError: no such run.
-        """
-        ...
+        """Record the verdict of a run, for readers. Raises `StoreError` without the run."""
 
     def runs(self, *, with_series: bool = True) -> Iterable[RunRecord]:
-        """Yield the recorded runs in order of their numbers, with or without their series."""
-        ...
+        """Yield the recorded runs in order of their numbers."""
 
     def series(self, run: int) -> Sequence[Sample]:
-        """Return the series of a run, empty if none was kept or no such run exists."""
-        ...
+        """Return the series of a run, empty if there is none."""
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, or replace the one with the same id."""
-        ...
 
     def anomalies(self) -> tuple[Anomaly, ...]:
         """Return all anomalies in the order found."""
-        ...
 
     def set_calibration(self, calibration: Calibration) -> None:
         """Record the calibration that bounds the campaign."""
-        ...
 
     def calibration(self) -> Calibration:
         """Return the calibration, or an empty one."""
-        ...
 
     def close(self) -> None:
         """Release the campaign."""
-        ...
-
-
-# --- Clock and progress ----------------------------------------------------------------------------------------------
 
 
 class Clock(Protocol):
@@ -375,16 +288,13 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds since a fixed moment."""
-        ...
 
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
         """Wait for a time, or until an event is set."""
-        ...
 
 
 class ProgressSink(Protocol):
-    """Receives the events of a campaign: a terminal, a log, a test."""
+    """Receives the events of a campaign."""
 
     def on_event(self, event: Any) -> None:
         """Receive one of `campaign.events`."""
-        ...

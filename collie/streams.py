@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Descriptor(io.FileIO):
-    """A descriptor of this process.
-
-    Attributes:
-        unread: its reader has left, or its disk is full. Output is dropped.
-    """
+    """A descriptor of this process. It drops output once its reader has left, or its disk is full."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "wb", closefd=False)
@@ -57,6 +53,6 @@ def _outliving(stream: TextIO) -> TextIO:
 
 
 def is_unread(stream: TextIO) -> bool:
-    """Whether the reader of a stream has left, as known from writing to it."""
+    """Whether writing to a stream has shown that its reader has left."""
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return isinstance(raw, _Descriptor) and raw.unread

@@ -1,8 +1,6 @@
 """Untrusted text as data: from agents, campaign files and bundles.
 
-Invalid JSON, deep nesting and invalid numbers raise `ValueError` and nothing else. Text that could control a
-terminal is neutralized. `collie.plain` makes typed values of the rest. Standard library only: bundles carry this
-module.
+Text that could control a terminal is neutralized. Standard library only: bundles carry this module.
 """
 
 from __future__ import annotations
@@ -17,20 +15,18 @@ from typing import Any, NoReturn
 UNSAFE_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Characters that control a terminal, disguise text, or cannot be printed. Line breaks and tabs are allowed."""
+"""Control a terminal, disguise text, or cannot be printed. Line breaks and tabs are allowed."""
 
 _NOT_IN_A_LINE = re.compile(rf"[\t\n]|{UNSAFE_CHARACTERS.pattern}")
 
-_MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")
-"""JSON text that may contain `UNSAFE_CHARACTERS`. Most texts need no second look."""
+_MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")  # most JSON texts need no second look
 
-_DEEPEST = 40
-"""Levels of nesting. Collie's files have fewer than ten."""
+_DEEPEST = 40  # levels of nesting; Collie's files have fewer than ten
 _MAX_DIGITS = 20
 
 
 def sanitized(text: str) -> str:
-    """Return a text with each character that could control a terminal replaced."""
+    """Replace each character that could control a terminal."""
     return UNSAFE_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -43,21 +39,21 @@ class LineFormatter(logging.Formatter):
     """Formats each record as one line, followed by an indented traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as text."""
+        """Format without the traceback that another handler may have cached."""
         own = copy.copy(record)
         own.exc_text = None  # another handler may have cached an unindented traceback
         return super().format(own)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Return the line of a record."""
+        """Escape the line of a record."""
         return escaped(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Return a traceback."""
+        """Indent a traceback."""
         return _indented(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
-        """Return the stack of a record."""
+        """Indent a stack."""
         return _indented(super().formatStack(stack_info))
 
 
@@ -66,18 +62,14 @@ def _indented(text: str) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that plain digits spell. None for other text, or more digits than a host's setting has."""
+    """Return the number that up to 20 plain digits spell, otherwise None."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
 def read_json(text: str) -> Any:
-    """Read untrusted JSON. Its texts are neutralized.
-
-    Raises:
-        ValueError: invalid JSON, deep nesting, NaN, infinity, or a number too large for a float.
-    """
+    """Read untrusted JSON, with its texts neutralized. `ValueError` for deep nesting, NaN, infinity or other text."""
     try:
-        raw = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        raw = json.loads(text, parse_constant=no_number, parse_float=_finite)
         if isinstance(raw, dict | list) and text.count("[") + text.count("{") > _DEEPEST:
             _require_shallow(raw, _DEEPEST)
         return _defused_in(raw) if _MAYBE_STEERING.search(text) else raw
@@ -94,13 +86,14 @@ def _require_shallow(raw: Any, levels: int) -> None:
             _require_shallow(item, levels - 1)
 
 
-def _no_number(name: str) -> NoReturn:
+def no_number(name: str) -> NoReturn:
+    """Refuse NaN and infinity in JSON."""
     raise ValueError(f"{name} is no number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _no_number(text[:40])
+    return number if math.isfinite(number) else no_number(text[:40])
 
 
 def _defused_in(raw: Any) -> Any:

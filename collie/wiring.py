@@ -1,6 +1,6 @@
 """The concrete classes behind the ports. This is the one module that knows them all.
 
-Imports stand inside the functions that need them: `collie status` then loads no simulator, no SSH and no templates.
+Imports stand inside the functions, so that a command loads no more than it needs.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 class _Adapters:
-    """An `app.adapters.Adapters`."""
-
     clock = SystemClock()
 
     @cached_property
@@ -137,7 +135,7 @@ ADAPTERS: Adapters = _Adapters()
 
 
 def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None = None) -> Testbed:
-    """Open the testbed of real hosts. Those of the lab are started again where they lock up."""
+    """Open the testbed of real hosts. Those of the lab are restarted where they lock up."""
     from collie.content.catalogs import discover_catalog, find_catalog
     from collie.hosts.testbed import HostsTestbed
     from collie.lab.reviver import LabReviver
@@ -156,7 +154,7 @@ def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None
 
 
 def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
-    """Load a simulated subsystem with the settings of a choice. Raises `ContentError` or `UsageError`."""
+    """Load a simulated subsystem with the settings of a choice."""
     from collie.content.subsystems import load_subsystem
     from collie.simulator.subsystem import SubsystemFile
 
@@ -165,7 +163,7 @@ def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
 
 
 def ground_truth(choice: TestbedChoice) -> GroundTruth:
-    """Load the truth about a simulated subsystem, for scoring and maps. Raises as `subsystem_of`."""
+    """Load the truth about a simulated subsystem, for scoring and maps."""
     from collie.simulator.ground_truth import GroundTruth
 
     return GroundTruth(subsystem_of(TestbedChoice(subsystem=choice.subsystem)), choice.settings)
@@ -181,7 +179,7 @@ def watch(hosts: Sequence[Host], period_seconds: float) -> Iterator[tuple[Counte
 
 
 def check_hosts(inventory: Inventory, limits: SafetyLimits | None, *, shared_port: bool) -> tuple[Finding, ...]:
-    """Check the hosts of an inventory, and within limits the data paths between them. None sends no traffic."""
+    """Check the hosts of an inventory, and within limits their data paths. None sends no traffic."""
     from collie.content.catalogs import find_catalog
     from collie.hosts.check import check_hosts as check
     from collie.hosts.paths import CheckTraffic

@@ -1,4 +1,4 @@
-"""The file: made of modules, agent and data, and read as data.
+"""The file of a bundle: made of modules, agent and data.
 
 A bundle may come from an attacker. Reading it loads one member into memory, up to a limit, and runs, imports or unpacks
 nothing.
@@ -12,7 +12,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import decode, encode
@@ -20,14 +20,13 @@ from collie.bundle.modules import needed
 from collie.campaign.bundle import Bundle
 from collie.errors import ContentError, Problem
 from collie.files import read_bytes
+from collie.untrusted import no_number
 
 CONTENT = "collie/bundle/content.json"
 CATALOGS = "collie/bundle/catalogs.json"
 AGENT = "collie/bundle/agent.pyz"
-MAX_CONTENT_BYTES = 4 << 20
-"""Typically 20 KB, most of it fingerprints."""
-MAX_FILE_BYTES = 8 << 20
-"""Typically 300 KB."""
+MAX_CONTENT_BYTES = 4 << 20  # typically 20 KB, most of it fingerprints
+MAX_FILE_BYTES = 8 << 20  # typically 300 KB
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -46,17 +45,10 @@ sys.exit(code)
 
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError, ValueError, ArithmeticError)
-"""Exceptions of `zipfile` for other, damaged or encrypted files."""
 
 
 def build(bundle: Bundle, catalogs: Catalogs, agent: bytes) -> bytes:
-    """Return the file.
-
-    Args:
-        bundle: the anomaly.
-        catalogs: of all known NICs.
-        agent: archive for the hosts.
-    """
+    """Return the file, with the catalogs of all known NICs and the agent's archive."""
     members = {
         **needed("collie.bundle.controller"),
         "__main__.py": _MAIN.encode(),
@@ -75,11 +67,7 @@ def build(bundle: Bundle, catalogs: Catalogs, agent: bytes) -> bytes:
 
 
 def read(path: Path) -> Bundle:
-    """Read the anomaly of a bundle, as data.
-
-    Raises:
-        ContentError: the file is missing, no bundle, or wrong.
-    """
+    """Read the anomaly of a bundle. Raises `ContentError`."""
     try:
         with zipfile.ZipFile(io.BytesIO(read_bytes(path, MAX_FILE_BYTES))) as archive:
             if (packed := archive.getinfo(CONTENT)).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -99,13 +87,9 @@ def read(path: Path) -> Bundle:
 
 def _decoded(path: Path, text: bytes) -> Bundle:
     try:
-        return decode(json.loads(text, parse_constant=_no_number))
+        return decode(json.loads(text, parse_constant=no_number))
     except (ValueError, RecursionError) as error:
         _wrong(path, f"its {CONTENT} is wrong: {error}")
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
 
 
 def _wrong(path: Path, message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Counter catalogs as data: what a bundle knows of NICs, without the YAML files that Collie reads."""
+"""Counter catalogs as data, so that a bundle needs no YAML files."""
 
 from __future__ import annotations
 
@@ -13,26 +13,22 @@ _CODEC = Codec({Catalog: Shape(first=("driver", "drivers")), Counter: Shape(spar
 
 
 class Catalogs:
-    """The catalogs of a bundle.
-
-    Args:
-        catalogs: all that Collie has of real NICs.
-    """
+    """The catalogs of all real NICs."""
 
     def __init__(self, catalogs: Iterable[Catalog]) -> None:
         self._catalogs = tuple(catalogs)
 
     def find(self, driver: str) -> Catalog | None:
-        """Return the catalog that describes a driver; None when there is none."""
+        """Return the catalog of a driver, if there is one."""
         named = (catalog for catalog in self._catalogs if catalog.driver == driver)
         return next(named, None) or next((each for each in self._catalogs if driver in each.drivers), None)
 
     def discover(self, driver: str, names: Names) -> Catalog:
-        """Make a catalog of what a device exposes."""
+        """Make a catalog from the counters of a device."""
         return discovered(driver, names, self._catalogs)
 
     def encode(self) -> list[dict[str, Any]]:
-        """Return plain values from which `decode` makes the same; what stands at its default is left out."""
+        """Return plain values. A field at its default is left out."""
         return [_CODEC.write(catalog) for catalog in self._catalogs]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The anomaly that a bundle holds, as data: what to run, how to judge it, what it showed, what it was found on."""
+"""The anomaly of a bundle as data: its workloads, thresholds, observations and hosts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
 from collie.plain import CODEC, typed
-from collie.store.codec import Json, decode_mfs, decode_workload, encode_mfs
+from collie.store import codec
+from collie.store.codec import Json
 from collie.untrusted import UNSAFE_CHARACTERS
 from collie.workloads.constraint import VERBS, HostLimits, within
-from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs
+from collie.workloads.feature import Condition, Mfs
 from collie.workloads.workload import Workload, render
 
 VERSION = 1
@@ -30,13 +31,13 @@ def encode(bundle: Bundle) -> Json:
         "bundle_version": VERSION,
         **{key: getattr(bundle, key) for key in _TEXTS},
         "symptom": bundle.symptom.value,
-        "features": encode_mfs(bundle.mfs),
+        "features": codec.encode(bundle.mfs),
         "anomaly": _run(bundle, bundle.plan.anomaly),
         "controls": [
-            {"broken": encode_mfs(Mfs((condition,)))[0], **_run(bundle, workload)}
+            {"broken": codec.encode(Mfs((condition,)))[0], **_run(bundle, workload)}
             for workload, condition in bundle.plan.controls
         ],
-        "uncontrolled": encode_mfs(Mfs(bundle.plan.uncontrolled)),
+        "uncontrolled": codec.encode(Mfs(bundle.plan.uncontrolled)),
         "thresholds": CODEC.write(bundle.thresholds),
         "verify": bundle.verify,
         "counters": at_discovery and {**CODEC.write(at_discovery.signature), **CODEC.write(at_discovery.levels)},
@@ -45,11 +46,7 @@ def encode(bundle: Bundle) -> Json:
 
 
 def decode(raw: Any) -> Bundle:
-    """Read what `encode` wrote.
-
-    Raises:
-        ValueError: it is no bundle, is of another version, or asks for what no device can run.
-    """
+    """Inverse of `encode`. Raises `ValueError` for other data, and for a workload that no device can run."""
     try:
         if raw["bundle_version"] != VERSION:
             raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads {VERSION}")
@@ -94,7 +91,7 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
 
 
 def _possible(raw: Mapping[str, Any]) -> Workload:
-    workload = decode_workload(raw)
+    workload = codec.decode_workload(raw)
     for constraint in VERBS + within(HostLimits()):
         if complaint := constraint.check(workload):
             raise ValueError(complaint)
@@ -102,10 +99,7 @@ def _possible(raw: Mapping[str, Any]) -> Workload:
 
 
 def _conditions(raw: Any) -> tuple[Condition, ...]:
-    conditions = decode_mfs(raw).conditions
-    if unknown := [each.dimension for each in conditions if each.dimension not in FEATURE_NAMES]:
-        raise ValueError(f"{unknown[0]!r} is no feature of a workload")
-    return conditions
+    return codec.decode(Mfs, raw).conditions
 
 
 def _at_discovery(raw: Mapping[str, Any] | None) -> CountersAtDiscovery | None:

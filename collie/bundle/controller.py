@@ -73,18 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(bundle: Bundle, testbed: HostsTestbed, *, repeat: int, controls: bool, shared_port: bool) -> Outcome:
     """Repeat an anomaly, judge it, and close the testbed.
 
-    Args:
-        bundle: the anomaly.
-        testbed: the hosts.
-        repeat: runs of each workload.
-        controls: also run it with each condition broken in turn.
-        shared_port: continue although other traffic uses a port.
-
-    Returns:
-        The reproduction, how the hosts differ from those of the discovery (None if unrecorded), and the safety record.
-
-    Raises:
-        TestbedError: the hosts cannot be used.
+    Return the reproduction, the differences from the hosts of the discovery (None if unrecorded), and the safety
+    record.
     """
     guard = Guard(REAL_HOSTS)
     try:
@@ -145,11 +135,7 @@ def _main(options: argparse.Namespace, program: str) -> int:
 
 
 def _require_file(file: str | Path) -> None:
-    """Refuse files for which `ssh` would wait.
-
-    Raises:
-        UsageError: not a regular file.
-    """
+    """Refuse files for which `ssh` would wait."""
     try:
         require_regular(os.stat(file).st_mode, file)
     except OSError as error:
@@ -199,10 +185,7 @@ def _positive(text: str) -> int:
 
 
 class _Lines:
-    """A `ProgressSink` with one line per run, on standard error."""
-
     def on_event(self, event: Any) -> None:
-        """Print a run."""
         if isinstance(event, RunFinished):
             record = event.record
             verdict = event.verdict

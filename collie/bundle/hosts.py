@@ -1,6 +1,6 @@
 """Hosts of a bundle's run, from the command line or a hosts file in JSON.
 
-Fields and checks are those of Collie's hosts file. Collie reads the JSON file, too.
+Fields and checks are those of Collie's hosts file.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from collie.inventory.hosts import (
 )
 from collie.untrusted import read_json
 
-MAX_BYTES = 512 << 10
-"""Limit of a hosts file, as in YAML."""
+MAX_BYTES = 512 << 10  # as in YAML
 FORM = "[USER@]HOST[:PORT],DEVICE,DATA_ADDRESS[,FIELD=VALUE...]"
 
 
@@ -74,16 +73,10 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 }
 _NEEDED = ("address", "data_address", "device")
 OPTIONAL = tuple(name for name in _READERS if name not in (*_NEEDED, "port", "user", "host_key"))
-"""Optional fields, as FIELD=VALUE."""
 
 
 def pair_of(words: Sequence[str]) -> Pair:
-    """Return the hosts named by two or more words in the form of `FORM`, host A first, or by one JSON file.
-
-    Raises:
-        UsageError: a word is not a host.
-        InventoryError: the file is wrong.
-    """
+    """Return the hosts of words in the form of `FORM`, host A first, or of one JSON file."""
     if len(words) == 1 and words[0].endswith(".json"):
         return _checked(_from_file(Path(words[0])))
     hosts = [host_of(text) for text in words]
@@ -95,11 +88,7 @@ def pair_of(words: Sequence[str]) -> Pair:
 
 
 def host_of(text: str) -> Host:
-    """Return the host of a word.
-
-    Raises:
-        UsageError: the word is not a host.
-    """
+    """Return the host of a word. Raises `UsageError`."""
     place, *rest = text.split(",")
     positional = [each for each in rest if "=" not in each]
     if len(positional) != 2:
@@ -131,11 +120,6 @@ def _address_and_port(where: str) -> tuple[str, str]:
 
 
 def _host(name: str, raw: Mapping[str, Any]) -> Host:
-    """Read the fields of one host.
-
-    Raises:
-        ValueError: a field is wrong, unknown or missing.
-    """
     if missing := [each for each in _NEEDED if each not in raw]:
         raise ValueError(f"{missing[0]} is missing")
     values = {}
@@ -171,7 +155,6 @@ def _from_file(path: Path) -> list[Host]:
 
 
 def _named(name: str, fields: Mapping[str, Any]) -> list[Host]:
-    """Read an entry as one host, or as each of its devices."""
     try:
         word("host name for an inventory")(name)
         if "devices" not in fields:

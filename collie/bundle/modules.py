@@ -13,7 +13,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 def needed(module: str) -> dict[str, bytes]:
     """Return the files of a module and of all its imports from Collie, by name in an archive.
 
-    The `__init__` of a package is empty unless a name is imported from it. Imports for type checkers are left out.
+    The `__init__` of a package is empty unless a name is imported from it.
     """
     found: dict[str, bytes] = {}
     waiting = [module]
@@ -31,17 +31,18 @@ def needed(module: str) -> dict[str, bytes]:
     return dict(sorted(found.items()))
 
 
-def imports(source: bytes) -> Iterator[tuple[str, str | None]]:
-    """Yield (module, name imported from it or None) for every absolute import at run time."""
+def imports(source: bytes, importer: str) -> Iterator[tuple[str, str | None]]:
+    """Yield (module, name imported from it or None) for every import of the module `importer` at run time."""
     for node in _running(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, None) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = importer.split(".")[: -node.level] if node.level else []
+            module = ".".join([*base, node.module] if node.module else base)
+            yield from ((module, alias.name) for alias in node.names)
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a program except those under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
@@ -50,21 +51,11 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _imported(source: bytes, importer: str) -> Iterator[str]:
-    """Yield the modules of Collie that a source imports."""
-    for module, name in (*imports(source), *_relative(source, importer)):
+    for module, name in imports(source, importer):
         if module.partition(".")[0] != PACKAGE:
             continue
         submodule = f"{module}.{name}"
         yield submodule if name is not None and _is_module(submodule) else module
-
-
-def _relative(source: bytes, importer: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the relative imports, which the agent uses."""
-    for node in _running(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = importer.split(".")[: -node.level]
-            module = ".".join([*base, node.module] if node.module else base)
-            yield from ((module, alias.name) for alias in node.names)
 
 
 def _is_module(name: str) -> bool:

@@ -1,1 +1,4 @@
-"""Adapter: content files in YAML, read into the pure types; every problem of a file at once, with path:line."""
+"""Content files in YAML, read into the pure types.
+
+A loader takes a name or a path. It raises a `ContentError` for an unknown name, or with every problem of the file.
+"""

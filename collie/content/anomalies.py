@@ -1,4 +1,4 @@
-"""Published anomalies in YAML: workloads/anomalies/COLLECTION-NN.yaml."""
+"""Published anomalies: workloads/anomalies/COLLECTION-NN.yaml."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from collie.content.document import Document, read_document
 from collie.content.fields import read_value, read_workload
-from collie.content.locate import ContentKind, available, display_path, find
+from collie.content.locate import ContentKind, available, find
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
 from collie.workloads.constraint import VERBS, HostLimits, within
@@ -70,22 +70,18 @@ class _AnomalyFile(Strict):
     note: str = ""
 
 
-def load_references(collection: str = "nsdi22", overlay: Path | None = None) -> tuple[ReferenceAnomaly, ...]:
-    """Read all anomalies of a collection by id.
-
-    Raises:
-        ContentError: unknown collection, or every problem of every file.
-    """
-    files = {
-        name: path for name, path in available(ContentKind.ANOMALY, overlay).items() if _collection(name) == collection
-    }
-    if not files:
-        known = sorted({_collection(name) for name in available(ContentKind.ANOMALY, overlay)})
-        message = f"neither a campaign nor a collection of anomalies has this name; known: {', '.join(known) or 'none'}"
+def load_references(collection: str = "nsdi22") -> tuple[ReferenceAnomaly, ...]:
+    """Read all anomalies of a collection by id."""
+    collections: dict[str, list[Path]] = {}
+    for name, path in available(ContentKind.ANOMALY).items():
+        collections.setdefault(name.rpartition("-")[0], []).append(path)
+    if collection not in collections:
+        known = ", ".join(sorted(collections)) or "none"
+        message = f"neither a campaign nor a collection of anomalies has this name; known: {known}"
         raise ContentError([Problem(collection, 0, message)])
     found: list[ReferenceAnomaly] = []
     problems = Problems()
-    for path in files.values():
+    for path in collections[collection]:
         try:
             found.append(_load(path))
         except ContentError as error:
@@ -95,21 +91,13 @@ def load_references(collection: str = "nsdi22", overlay: Path | None = None) -> 
     return tuple(found)
 
 
-def load_reference(name_or_path: str, overlay: Path | None = None) -> ReferenceAnomaly:
-    """Read one anomaly by id or path.
-
-    Raises:
-        ContentError: unknown id, or every problem of the file.
-    """
-    return _load(find(ContentKind.ANOMALY, name_or_path, overlay))
-
-
-def _collection(name: str) -> str:
-    return name.rpartition("-")[0]
+def load_reference(name_or_path: str) -> ReferenceAnomaly:
+    """Read one anomaly by id or path."""
+    return _load(find(ContentKind.ANOMALY, name_or_path))
 
 
 def _load(path: Path) -> ReferenceAnomaly:
-    document = read_document(path, display_path(path))
+    document = read_document(path)
     problems = Problems()
     file = validate(document, _AnomalyFile, problems)
     trigger = None
@@ -149,8 +137,7 @@ def _delivered(document: Document, problems: list[Problem]) -> float | None:
 
 def _conditions(document: Document, trigger: Workload | None, problems: list[Problem]) -> list[Condition]:
     found = []
-    raw = document.part("conditions")
-    for index in range(len(raw) if isinstance(raw, list) else 0):
+    for index in range(len(document.sequence("conditions"))):
         file = validate(document, _ConditionFile, [], ("conditions", index))  # its problems are already reported
         if file is None:
             continue

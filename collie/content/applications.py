@@ -1,4 +1,4 @@
-"""Applications in YAML: workloads/applications/NAME.yaml. The format is in docs/reference/files.md."""
+"""Applications: workloads/applications/NAME.yaml. The format is in docs/reference/files.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collie.advise.overlap import pinned
 from collie.advise.solver import find as find_any
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_value
-from collie.content.locate import ContentKind, available, display_path, find
+from collie.content.locate import ContentKind, available, find
 from collie.content.model import Strict, validate
 from collie.content.spaces import load_space
 from collie.errors import ContentError, Problem, Problems
@@ -25,8 +25,7 @@ from collie.workloads.parse import unknown_key
 from collie.workloads.space import Space
 from collie.workloads.units import format_value
 
-ANY = "any"
-"""Every value that the space has."""
+ANY = "any"  # every value that the space has
 
 _MESSAGES = "messages"
 
@@ -35,72 +34,53 @@ class _ApplicationFile(Strict):
     """No `Application`: the values depend on a space."""
 
     title: Annotated[str, Field(min_length=1)]
-    """One line for people."""
+    """Title in one line."""
     space: str | None = None
-    """In whose terms it is described; `nsdi22` unless said, `soft-roce` in a search on devices `rxe*`."""
+    """Space with its dimensions: `nsdi22` by default, `soft-roce` in a search on devices `rxe*`."""
     keep: list[str] = Field(default_factory=list)
     """Dimensions that the application cannot change."""
     common: dict[str, Any] = Field(default_factory=dict)
-    """What all kinds of traffic share, by dimension."""
+    """Values of all kinds of traffic, by dimension."""
     traffic: dict[str, dict[str, Any]] = Field(min_length=1)
-    """Kinds of traffic by a name of yours, and of each what it can be, by dimension."""
+    """Kinds of traffic by a name of your choice, each with its values by dimension."""
 
 
 class _ReachFile(Strict):
-    """No dataclass: `Values` or `Sizes` come of it, as the dimension demands."""
+    """No dataclass: it becomes `Values` or `Sizes`, according to the dimension."""
 
     values: list[Any] | None = Field(None, min_length=1)
     """These values and no others."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)
-    """The least and the greatest."""
+    """Lowest and highest value."""
     max_length: int | None = Field(None, ge=1)
-    """The most sizes in one list of messages; 1 unless said."""
+    """Most sizes in one list of messages. Default: 1."""
 
 
 def is_application(path: Path) -> bool:
-    """Whether a file describes an application, and not a space or one workload.
-
-    Raises:
-        ContentError: it cannot be read.
-    """
-    return "traffic" in read_document(path, display_path(path)).data
+    """Whether a file describes an application, and not a space or one workload."""
+    return "traffic" in read_document(path).data
 
 
-def names_application(name_or_path: str, overlay: Path | None = None) -> bool:
-    """Whether a name that could be a space's or an application's is an application's. A space comes first.
-
-    Raises:
-        ContentError: there is a file, and it cannot be read.
-    """
+def names_application(name_or_path: str) -> bool:
+    """Whether a name or path is an application's. A space comes first."""
     if is_file_name(name_or_path):
         return is_application(Path(name_or_path))
-    return name_or_path in available(ContentKind.APPLICATION, overlay) and name_or_path not in available(
-        ContentKind.SPACE, overlay
-    )
+    return name_or_path in available(ContentKind.APPLICATION) and name_or_path not in available(ContentKind.SPACE)
 
 
-def load_application(
-    name_or_path: str, space: str | None = None, default: str = "nsdi22", overlay: Path | None = None
-) -> Application:
-    """Read an application by name or path; its id is the file's name.
+def load_application(name_or_path: str, space: str | None = None, default: str = "nsdi22") -> Application:
+    """Read an application. Its id is the file's name.
 
-    Args:
-        name_or_path: as `find`.
-        space: in whose terms to read it, whatever the file says.
-        default: in whose terms when neither says.
-        overlay: as `content_roots`.
-
-    Raises:
-        ContentError: unknown name, or every problem of the file.
+    `space` replaces the one that the file names, `default` a missing one.
     """
-    path = find(ContentKind.APPLICATION, name_or_path, overlay)
-    document = read_document(path, display_path(path))
+    path = find(ContentKind.APPLICATION, name_or_path)
+    document = read_document(path)
     problems = Problems()
     file = validate(document, _ApplicationFile, problems)
     if not isinstance(document.part("traffic"), dict):
         raise ContentError(problems)
     named = document.part("space")
-    terms = load_space(space or (named if isinstance(named, str) else default), overlay)
+    terms = load_space(space or (named if isinstance(named, str) else default))
     kinds = _Reader(document, terms, problems).kinds()
     if problems or file is None:
         raise ContentError(problems)
@@ -108,26 +88,17 @@ def load_application(
 
 
 class _Reader:
-    """Reads the kinds of traffic of one file; goes on after a problem."""
-
     def __init__(self, document: Document, space: Space, problems: list[Problem]) -> None:
         self._document, self._space, self._problems = document, space, problems
         self._effort = Effort(CHECK_STEPS)
 
     def kinds(self) -> tuple[Traffic, ...]:
-        """Return every kind of traffic that could be read."""
-        for index, name in enumerate(self._mapping_or_list("keep")):
+        for index, name in enumerate(self._document.sequence("keep")):
             if isinstance(name, str) and name not in self._space.dimensions:  # what is no text is refused already
                 self._unknown(name, "keep", index)
         common = self._reach(("common",))
-        names = [
-            name for name in self._mapping_or_list("traffic") if isinstance(self._document.part("traffic", name), dict)
-        ]
-        return tuple(self._traffic(name, common) for name in names)
-
-    def _mapping_or_list(self, key: str) -> Any:
-        part = self._document.part(key)
-        return part if isinstance(part, dict | list) else ()
+        kinds = self._document.mapping("traffic").items()
+        return tuple(self._traffic(name, common) for name, kind in kinds if isinstance(kind, dict))
 
     def _traffic(self, name: str, common: Mapping[str, Values | Sizes]) -> Traffic:
         before = len(self._problems)
@@ -142,30 +113,22 @@ class _Reader:
         return traffic
 
     def _require_reachable(self, traffic: Traffic) -> None:
+        name = traffic.name
         try:
-            self._require_each_reachable(traffic, self._effort.part())
+            effort = self._effort.part()
+            if find_any(traffic, self._space, None, traffic.base, effort) is None:
+                message = f"nothing that {name} says goes together: {self._obstacle(traffic)}"
+                self._wrong(message, "traffic", name)
+                return
+            for dimension, value in unreachable(traffic, self._space, effort):
+                obstacle = self._obstacle(pinned(traffic, dimension, (value,)))
+                message = f"{dimension} {format_value(value)} goes with nothing else that {name} says: {obstacle}"
+                self._wrong(message, *self._place(name, dimension))
         except Undecided as error:
-            self._wrong(
-                f"whether all that {traffic.name} says goes together is not decided: {error}; say less of it",
-                "traffic",
-                traffic.name,
-            )
-
-    def _require_each_reachable(self, traffic: Traffic, effort: Effort) -> None:
-        if find_any(traffic, self._space, None, traffic.base, effort) is None:
-            self._wrong(
-                f"nothing that {traffic.name} says goes together: {self._obstacle(traffic)}", "traffic", traffic.name
-            )
-            return
-        for dimension, value in unreachable(traffic, self._space, effort):
-            obstacle = self._obstacle(pinned(traffic, dimension, (value,)))
-            self._wrong(
-                f"{dimension} {format_value(value)} goes with nothing else that {traffic.name} says: {obstacle}",
-                *self._place(traffic.name, dimension),
-            )
+            message = f"whether all that {name} says goes together is not decided: {error}; say less of it"
+            self._wrong(message, "traffic", name)
 
     def _obstacle(self, traffic: Traffic) -> str:
-        """Return what is wrong with the simplest workload of some traffic that has no workload."""
         simplest = {name: values[0] for name, values in traffic.values.items()}
         sizes = traffic.sizes
         messages = sizes.only or ((sizes.first or sizes.values)[0],)
@@ -180,8 +143,7 @@ class _Reader:
 
     def _reach(self, at: Location) -> dict[str, Values | Sizes]:
         found: dict[str, Values | Sizes] = {}
-        raw = self._document.part(*at)
-        for name, value in raw.items() if isinstance(raw, dict) else ():
+        for name, value in self._document.mapping(*at).items():
             dimension = self._space.dimensions.get(name)
             if dimension is None:
                 self._unknown(name, *at, name)
@@ -243,7 +205,6 @@ class _Reader:
         return values
 
     def _value(self, dimension: Dimension, raw: Any, at: Location, owner: Dimension | None = None) -> Any:
-        """Read one value of a dimension; of the sizes of messages when `owner` is that."""
         item = isinstance(owner, Vector)
         value = read_value(self._document, dimension.name, raw, at, self._problems, item=item)
         if value is not None and (complaint := dimension.complaint(value)):

@@ -1,4 +1,4 @@
-"""Counter catalogs in YAML, one per driver: counters/DRIVER/catalog.yaml."""
+"""Counter catalogs, one per driver: counters/DRIVER/catalog.yaml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from collie.content.document import Document, read_document, read_text
+from collie.content.document import Document, Location, read_document, read_text
 from collie.content.locate import ContentKind, available, display_path, find
 from collie.content.model import Strict, validate
 from collie.counters.catalog import Catalog, Counter, Ignored, Source
@@ -22,16 +22,14 @@ from collie.limits import Limits, Text
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
-_MAX_COUNTERS = 10_000
-"""Of one catalog, placeholders filled in; the largest has some 250."""
+_MAX_COUNTERS = 10_000  # of one catalog, after expansion; the largest has some 250
 _COSTLY = re.compile(r"\)[*+{]|\(\?|\\[1-9]|(?:[*+{].*){4}")
-"""What may keep a regular expression busy for ever: a repeated group, a look-around, a back reference, and more than
-three repetitions."""
+"""A repeated group, a look-around, a back reference, or more than three repetitions can take for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CounterEntry(Counter):
-    """A counter as a file states it: with placeholders in its texts, and more than other counters have to state."""
+    """A counter in a file: its texts have placeholders, and more of its fields are required."""
 
     source: Source
     scale: Annotated[int, Limits(ge=1)] = 1
@@ -44,73 +42,47 @@ class _CatalogFile(Strict):
     driver: str
     """Name of the catalog and of its folder."""
     drivers: list[str] = Field(default_factory=list)
-    """Kernel drivers that the catalog is for, where they have other names."""
+    """Kernel drivers of the catalog, if they have other names."""
     expand: dict[str, list[str | int]] = Field(default_factory=dict)
-    """Values of the placeholders in names: a counter with placeholders stands for one per combination."""
+    """Values of the placeholders in names: an entry stands for one counter per combination."""
     counters: list[_CounterEntry] = Field(min_length=1)
-    """What is sampled."""
+    """Sampled counters."""
     ignored: list[Ignored] = Field(default_factory=list)
-    """What the driver exposes and nobody samples."""
+    """Counters of the driver that are not sampled."""
 
 
-def load_catalog(driver: str, overlay: Path | None = None) -> Catalog:
-    """Read the catalog of a driver, or the one at a path.
-
-    Args:
-        driver: name of a catalog, or of a kernel driver that one names under `drivers`.
-        overlay: as `content_roots`.
-
-    Raises:
-        ContentError: unknown driver, or every problem of the file.
-    """
-    return _load(_described_by(driver, overlay) or find(ContentKind.CATALOG, driver, overlay))
+def load_catalog(driver: str) -> Catalog:
+    """Read the catalog with this name, or with this driver under `drivers`."""
+    return _load(_described_by(driver) or find(ContentKind.CATALOG, driver))
 
 
-def find_catalog(driver: str, overlay: Path | None = None) -> Catalog | None:
-    """Read the catalog of a driver; None when there is none.
-
-    Raises:
-        ContentError: every problem of the file.
-    """
-    path = _described_by(driver, overlay)
+def find_catalog(driver: str) -> Catalog | None:
+    """Read the catalog of a driver, if there is one."""
+    path = _described_by(driver)
     return _load(path) if path else None
 
 
-def load_catalogs(overlay: Path | None = None) -> list[Catalog]:
-    """Read the catalogs of all real drivers.
-
-    Raises:
-        ContentError: one of them is wrong.
-    """
-    return [_load(path) for name, path in available(ContentKind.CATALOG, overlay).items() if name != "simulated"]
+def load_catalogs() -> list[Catalog]:
+    """Read the catalogs of all real drivers."""
+    return [_load(path) for name, path in available(ContentKind.CATALOG).items() if name != "simulated"]
 
 
-def discover_catalog(driver: str, names: Names, overlay: Path | None = None) -> Catalog:
-    """Make a catalog of what a device exposes, with what the other catalogs know of counters of the same names.
-
-    Raises:
-        ContentError: another catalog is wrong.
-    """
-    return discovered(driver, names, load_catalogs(overlay))
+def discover_catalog(driver: str, names: Names) -> Catalog:
+    """Make a catalog from the counters of a device. Other catalogs explain those of the same names."""
+    return discovered(driver, names, load_catalogs())
 
 
-def _described_by(driver: str, overlay: Path | None) -> Path | None:
-    """Return the catalog of this name, or the one that names this driver."""
-    files = available(ContentKind.CATALOG, overlay)
+def _described_by(driver: str) -> Path | None:
+    files = available(ContentKind.CATALOG)
     if driver in files:
         return files[driver]
     # Parsing a catalog takes a tenth of a second, so only those are read that mention the driver at all.
     mentioning = (path for path in files.values() if driver in read_text(path, display_path(path)))
-    return next((path for path in mentioning if driver in _drivers(path)), None)
-
-
-def _drivers(path: Path) -> Sequence[object]:
-    drivers = read_document(path, display_path(path)).part("drivers")
-    return drivers if isinstance(drivers, list) else ()
+    return next((path for path in mentioning if driver in read_document(path).sequence("drivers")), None)
 
 
 def _load(path: Path) -> Catalog:
-    document = read_document(path, display_path(path))
+    document = read_document(path)
     problems = Problems()
     file = validate(document, _CatalogFile, problems)
     if file and path.name == "catalog.yaml" and file.driver != path.parent.name:
@@ -126,7 +98,6 @@ def _load(path: Path) -> Catalog:
 
 
 def _expanded(entry: _CounterEntry, values: Mapping[str, Sequence[str | int]]) -> Iterator[Counter]:
-    """Yield one counter per combination of the placeholders in an entry's name."""
     written = asdict(entry)
     for chosen in _combinations(entry.name, values):
         fields: dict[str, Any] = {
@@ -145,46 +116,38 @@ def _filled(text: str, chosen: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: chosen.get(found[1], found[0]), text)
 
 
-def _twice(document: Document) -> list[Problem]:
-    """Find names, and places in the driver, that two entries claim."""
-    problems = []
+def _twice(document: Document) -> Iterator[Problem]:
+    """Yield names, and places in the driver, that two entries claim."""
     first: dict[str | tuple[str, str], int] = {}
     count = 0
-    expand = document.part("expand")
-    values = expand if isinstance(expand, dict) and all(isinstance(v, list) for v in expand.values()) else {}
-    counters = document.part("counters")
-    for index, entry in enumerate(counters if isinstance(counters, list) else ()):
+    expand = document.mapping("expand")
+    values = expand if all(isinstance(v, list) for v in expand.values()) else {}
+    for index, entry in enumerate(document.sequence("counters")):
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
             continue
-        line = document.line("counters", index, "name")
+        at: Location = ("counters", index, "name")
+        placeholders = set(_PLACEHOLDER.findall(name))
         if unknown := [one for one in _PLACEHOLDER.findall(name) if one not in values]:
             known = ", ".join(values) or "none"
-            problems.append(
-                document.problem(
-                    f"{{{unknown[0]}}} stands for nothing; under expand: {known}", "counters", index, "name"
-                )
-            )
+            yield document.problem(f"{{{unknown[0]}}} stands for nothing; under expand: {known}", *at)
             continue
-        count += math.prod(len(values[placeholder]) for placeholder in set(_PLACEHOLDER.findall(name)))
+        count += math.prod(len(values[placeholder]) for placeholder in placeholders)
         if count > _MAX_COUNTERS:
-            message = f"more than {_MAX_COUNTERS} counters up to here; no NIC has as many"
-            problems.append(document.problem(message, "counters", index, "name"))
+            yield document.problem(f"more than {_MAX_COUNTERS} counters up to here; no NIC has as many", *at)
             break
         spelled = entry.get("spelled") or name
         for chosen in _combinations(name, values):
             one = _filled(name, chosen)
             key = (str(entry.get("source")), _filled(str(spelled), chosen))
             if one in first:
-                message = f"counter {one} stands twice, first on line {first[one]}; keep one"
-                problems.append(document.problem(message, "counters", index, "name"))
+                yield document.problem(f"counter {one} stands twice, first on line {first[one]}; keep one", *at)
                 break
             if key in first:
                 message = f"{key[1]} of {key[0]} is read twice, first on line {first[key]}; keep one"
-                problems.append(document.problem(message, "counters", index, "name"))
+                yield document.problem(message, *at)
                 break
-            first[one] = first[key] = line
-    return problems
+            first[one] = first[key] = document.line(*at)
 
 
 def _wrong_patterns(document: Document, file: _CatalogFile) -> Iterator[Problem]:

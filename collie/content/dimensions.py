@@ -14,31 +14,30 @@ from collie.errors import Problem
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.units import format_value
 
-MAX_STEPS = 24
-"""A ladder is walked step by step, and every step may cost a run of a minute."""
+MAX_STEPS = 24  # every step may cost a run of a minute
 
 
 class _DimensionFile(Strict):
     """No `Dimension`: the keys present decide which of three kinds it is."""
 
     values: list[Any] | None = Field(None, min_length=1, max_length=1000)
-    """Values without an order, simplest first; instead of a ladder."""
+    """Values without an order, simplest first. Instead of a ladder."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)
-    """Lowest and highest value that the hardware takes; without it the ladder is every value there is."""
+    """Lowest and highest value that the hardware takes. Default: the ladder holds every value."""
     ladder: list[Any] | None = Field(None, min_length=1, max_length=MAX_STEPS)
-    """Values that a search draws from, ascending, at most 24; thresholds are exact to one step of it."""
+    """Values that a search draws from, ascending, at most 24. Thresholds are exact to one step of it."""
     step: int | str | None = None
-    """Distance between neighbouring values of the range; 1 unless given."""
+    """Distance between neighbouring values of the range. Default: 1."""
     plain: Any
     """The value of an unremarkable application."""
     max_length: int | None = Field(None, ge=1, le=4096)
     """Of `messages`: the longest list of sizes to try."""
     keep_in_sibling: bool | None = None
-    """Whether the plain sibling keeps the workload's own value; of `messages` it does unless told otherwise."""
+    """Whether the plain sibling keeps the workload's own value. By default only of `messages`."""
 
 
 def read_dimension(document: Document, name: str, problems: list[Problem]) -> Dimension | None:
-    """Read the dimension of a known field, or say what is wrong with it and return None."""
+    """Read the dimension of a known field. With a problem it is None."""
     at: Location = ("dimensions", name)
     read = validate(document, _DimensionFile, problems, at)
     if read is None:
@@ -49,8 +48,6 @@ def read_dimension(document: Document, name: str, problems: list[Problem]) -> Di
 
 
 class _Reader:
-    """Checks one dimension; goes on after a problem as far as that makes sense."""
-
     def __init__(self, document: Document, name: str, at: Location, problems: list[Problem]) -> None:
         self._document, self._name, self._at, self._problems = document, name, at, problems
         self._is_vector = name == "messages"
@@ -151,7 +148,6 @@ class _Reader:
         return max(1, int(step))
 
     def _values(self, key: str, raw: list[Any]) -> list[Any]:
-        """Read a list; of an ordered dimension every value has to be a whole number. Wrong ones are left out."""
         read = []
         for index, item in enumerate(raw):
             value = self._value(key, item, index, item=self._is_vector)

@@ -1,7 +1,7 @@
 """Safe YAML with the line of every key and value.
 
-Scalars follow YAML 1.2's core schema: `true`/`false`, `null`, decimal and hexadecimal numbers, and text. Thus `on`,
-`010` and `12:30` are text. Keys are always text. Aliases, merges and tags are refused.
+Scalars follow YAML 1.2's core schema. Thus `on`, `010` and `12:30` are text. Keys are always text. Aliases, merges,
+tags, duplicate keys and a top that is no mapping are refused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from collie.content.locate import display_path
 from collie.errors import ContentError, Problem, Problems
 from collie.files import open_regular
 from collie.untrusted import UNSAFE_CHARACTERS, sanitized
@@ -25,14 +26,11 @@ from collie.untrusted import UNSAFE_CHARACTERS, sanitized
 Location = tuple[str | int, ...]
 """Keys and indices from the top of a document to one value."""
 
-_DEEPEST = 20
-"""Content files nest up to 6 deep. A recursive parser must not get a file of 10,000 brackets."""
+_DEEPEST = 20  # content files nest up to 6 deep; 10,000 brackets would break a recursive parser
 
-MAX_BYTES = 512 << 10
-"""The largest content file has some 30 KB. A thousand hosts take 300 KB."""
+MAX_BYTES = 512 << 10  # a thousand hosts take 300 KB
 
-MAX_VALUES = 100_000
-"""Including keys. Four thousand hosts in the shortest form take 40,000."""
+MAX_VALUES = 100_000  # and keys; four thousand hosts in the shortest form take 40,000
 
 _MAX_DIGITS = 18  # a signed 64-bit number; no quantity needs more
 _WHOLE = re.compile(rf"[-+]?[0-9]{{1,{_MAX_DIGITS}}}")
@@ -50,11 +48,7 @@ _PLAIN_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file's values and their lines.
-
-    Attributes:
-        path: the file's name in messages.
-    """
+    """One file's values and their lines. `path` is its name in messages."""
 
     path: str
     data: dict[str, Any]
@@ -81,16 +75,24 @@ class Document:
                 return None
         return value
 
+    def mapping(self, *location: str | int) -> dict[str, Any]:
+        """Return the mapping at a location, empty if there is none."""
+        part = self.part(*location)
+        return part if isinstance(part, dict) else {}
+
+    def sequence(self, *location: str | int) -> list[Any]:
+        """Return the list at a location, empty if there is none."""
+        part = self.part(*location)
+        return part if isinstance(part, list) else []
+
     def over(self, base: Document) -> Document:
         """Return this document, completed with the values of another one."""
         return Document(self.path, _merged(base.data, self.data), self._lines)
 
     def with_present_keys(self, present: Mapping[Location, str]) -> tuple[Document, tuple[Problem, ...]]:
-        """Return the document with renamed keys of an earlier release, and a remark for each.
+        """Rename keys of an earlier release, with a remark for each. `present` has the names by the old locations.
 
-        Args:
-            present: the present name by the location of the old key. A file with both keeps the old key, which is
-                refused as unknown.
+        A file with both keeps the old key, which is refused as unknown.
         """
         data, lines, remarks = self.data, dict(self._lines), []
         for (*above, old), new in present.items():
@@ -116,22 +118,14 @@ def _merged(below: Any, above: Any) -> Any:
     return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
 
 
-def read_document(path: Path, display_name: str | None = None) -> Document:
-    """Read a YAML file whose top is a mapping. Problems name it `display_name`, by default its path.
-
-    Raises:
-        ContentError: unreadable, not YAML, a duplicate key, an alias, a tag, or no mapping at the top.
-    """
-    name = display_name or str(path)
+def read_document(path: Path, name: str | None = None) -> Document:
+    """Read a YAML file. Problems refer to `name`, by default its `display_path`."""
+    name = name or display_path(path)
     return parse_document(read_text(path, name), name)
 
 
 def read_text(path: Path, name: str) -> str:
-    """Read a text file.
-
-    Raises:
-        ContentError: no regular file, unreadable, no text, or too large.
-    """
+    """Read a text file. Problems refer to `name`."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -150,11 +144,7 @@ def read_text(path: Path, name: str) -> str:
 
 @lru_cache(maxsize=16)  # one command reads the same few files several times
 def parse_document(text: str, name: str) -> Document:
-    """Read YAML text whose top is a mapping. Callers share the document and must not change it.
-
-    Raises:
-        ContentError: as `read_document`.
-    """
+    """Read YAML text. Callers share the document and must not change it."""
     events: deque[yaml.Event] = deque()
     problems = Problems()
     problems.extend(_refused(text, name, events))

@@ -16,16 +16,7 @@ from collie.workloads.workload import FIELD_NAMES, Workload
 def read_value(
     document: Document, field: str, raw: Any, at: Location, problems: list[Problem], *, item: bool = False
 ) -> Any:
-    """Read one value of a known field at a location, or return None and add a problem.
-
-    Args:
-        document: the file.
-        field: its name.
-        raw: the value.
-        at: its location.
-        problems: receives the problem.
-        item: whether the value is one element of a list field.
-    """
+    """Read one value of a field, or one element of a list field. With a problem it is None."""
     if raw is None:
         problems.append(document.problem(f"{field} has no value; give one or leave the line out", *at))
         return None
@@ -38,7 +29,7 @@ def read_value(
 
 
 def read_fields(document: Document, raw: Mapping[str, Any], at: Location, problems: list[Problem]) -> dict[str, Any]:
-    """Read a mapping of workload fields. A wrong one becomes a problem and is left out."""
+    """Read a mapping of workload fields, without the wrong ones."""
     values: dict[str, Any] = {}
     for field, value in raw.items():
         if field not in FIELD_NAMES:
@@ -58,10 +49,9 @@ def read_workload(
     constraints: Sequence[Constraint],
     problems: list[Problem],
 ) -> Workload | None:
-    """Read the mapping at a location as a workload, with missing fields from `base`.
+    """Read the mapping at a location as a workload, with missing fields from `base`. With a problem it is None.
 
-    Constraints are checked between the readable fields, so that one wrong value hides no other problem. A violation is
-    reported at the last of its fields in the file. A workload with a problem is None.
+    Constraints are checked between the readable fields, so that one wrong value hides no other problem.
     """
     raw: dict[str, Any] = document.part(*at)
     before = len(problems)

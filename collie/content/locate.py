@@ -1,4 +1,4 @@
-"""Search for content files: a user's overlay, then the copy in the wheel, then the checkout."""
+"""Search for content files: the overlay named by `COLLIE_CONTENT`, the copy in the wheel, the checkout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from collie.errors import ContentError, Problem
 
 OVERLAY_VARIABLE = "COLLIE_CONTENT"
-"""Environment variable with the default overlay."""
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -37,26 +36,22 @@ _FOLDERS = {
 }
 
 
-def content_roots(overlay: Path | None = None) -> tuple[Path, ...]:
-    """Return the directories that hold `workloads`, `search` and `counters`, in search order.
-
-    Args:
-        overlay: a user's directory of the same layout, by default from `COLLIE_CONTENT`.
-
-    Raises:
-        ContentError: the directory does not exist.
-    """
-    named = overlay or (Path(os.environ[OVERLAY_VARIABLE]) if os.environ.get(OVERLAY_VARIABLE) else None)
-    if named is not None and not os.path.isdir(named):
-        raise ContentError([Problem(str(named), 0, f"no such directory; {OVERLAY_VARIABLE} names one with content")])
+def content_roots() -> tuple[Path, ...]:
+    """Return the directories that hold `workloads`, `search` and `counters`, in search order."""
     own = (_PACKAGE / "_content", _PACKAGE.parent, _PACKAGE / "simulator")
-    return (named, *own) if named else own
+    named = os.environ.get(OVERLAY_VARIABLE)
+    if not named:
+        return own
+    overlay = Path(named)
+    if not os.path.isdir(overlay):
+        raise ContentError([Problem(str(overlay), 0, f"no such directory; {OVERLAY_VARIABLE} names one with content")])
+    return (overlay, *own)
 
 
-def available(kind: ContentKind, overlay: Path | None = None) -> dict[str, Path]:
+def available(kind: ContentKind) -> dict[str, Path]:
     """Return the files of one kind by sorted name. Earlier roots hide names of later ones."""
     files: dict[str, Path] = {}
-    for root in content_roots(overlay):
+    for root in content_roots():
         for name, path in _files(kind, root / _FOLDERS[kind]):
             files.setdefault(name, path)
     return dict(sorted(files.items()))
@@ -70,31 +65,16 @@ def _files(kind: ContentKind, folder: Path) -> Iterator[tuple[str, Path]]:
         yield from ((path.stem, path) for path in folder.glob("*.yaml"))
 
 
-def find(kind: ContentKind, name_or_path: str, overlay: Path | None = None) -> Path:
-    """Find one content file.
-
-    Args:
-        kind: of the file.
-        name_or_path: a name such as `nsdi22`, or a path: with a slash or the suffix .yaml or .yml.
-        overlay: as `content_roots`.
-
-    Raises:
-        ContentError: it does not exist. The message lists the names.
-    """
+def find(kind: ContentKind, name_or_path: str) -> Path:
+    """Find a file by name, or by a path: with a slash or the suffix .yaml or .yml."""
     if os.sep in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         path = Path(os.path.expanduser(name_or_path))
         if os.path.lexists(path):  # its reader reports that it is no regular file
             return path
-        raise ContentError(
-            [
-                Problem(
-                    name_or_path,
-                    0,
-                    f"no such file; give the path of a file with {_article(kind)} {kind}, or the name of one",
-                )
-            ]
-        )
-    files = available(kind, overlay)
+        article = "an" if kind[0] in "aeiou" else "a"
+        message = f"no such file; give the path of a file with {article} {kind}, or the name of one"
+        raise ContentError([Problem(name_or_path, 0, message)])
+    files = available(kind)
     if name_or_path in files:
         return files[name_or_path]
     close = difflib.get_close_matches(name_or_path, files, n=1)
@@ -103,12 +83,8 @@ def find(kind: ContentKind, name_or_path: str, overlay: Path | None = None) -> P
     raise ContentError([Problem(name_or_path, 0, f"no {kind} has this name; {hint}known: {known}")])
 
 
-def _article(kind: ContentKind) -> str:
-    return "an" if kind[0] in "aeiou" else "a"
-
-
 def display_path(path: Path) -> str:
-    """Return a path for messages, relative to the working directory if that is shorter."""
+    """Return a path for messages, relative to the working directory if possible."""
     try:
         return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))  # keeps a link's name instead of its target's
     except ValueError:

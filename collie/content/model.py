@@ -1,7 +1,6 @@
-"""From a YAML file to a dataclass or a pydantic model, with every problem at its line and in words of the file.
+"""From a YAML file to a dataclass or a pydantic model. Every problem has its line, in words of the file.
 
-The limits of a field stand at the field: in a dataclass as `collie.limits`. A pydantic model is for a file whose shape
-differs from the dataclass that Collie works with. This is the one place that knows how pydantic words its errors.
+A pydantic model is for a file whose shape differs from the dataclass. Only this module depends on pydantic's messages.
 """
 
 from __future__ import annotations
@@ -9,18 +8,17 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from collie.content.document import Document, Location, read_document
-from collie.errors import ContentError, Problem, Problems
+from collie.content.document import Document, Location
+from collie.errors import Problem
 from collie.workloads.parse import unknown_key
 
 T = TypeVar("T")
@@ -34,27 +32,6 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def load_model(path: Path | str, kind: type[T], error: type[ContentError] = ContentError) -> T:
-    """Read and validate a YAML file.
-
-    Args:
-        path: the file.
-        kind: as `validate`.
-        error: what to raise, `InventoryError` for a hosts file.
-
-    Raises:
-        ContentError: (or `error`) with every problem of the file.
-    """
-    problems = Problems()
-    try:
-        model = validate(read_document(Path(path)), kind, problems)
-    except ContentError as failure:
-        raise error(failure.problems) from None
-    if model is None:
-        raise error(problems)
-    return model
-
-
 def validate(
     document: Document,
     kind: type[T],
@@ -62,17 +39,9 @@ def validate(
     at: Location = (),
     given: Mapping[str, Any] = _NOTHING,
 ) -> T | None:
-    """Validate a document, or the part of it at a location.
+    """Validate a document, or the part of it at a location. With a problem the result is None.
 
-    Args:
-        document: the file.
-        kind: a dataclass, or a pydantic model with `extra="forbid"`. Other models ignore unknown keys.
-        problems: receives the problems.
-        at: the location of the part; the whole document unless given.
-        given: fields that the file does not state; it must not have their keys.
-
-    Returns:
-        The value, or None when there was a problem.
+    A pydantic `kind` has `extra="forbid"`. `given` holds fields that the file must not state.
     """
     part = document.part(*at)
     found = []
@@ -84,23 +53,14 @@ def validate(
         value: T = _schema(kind).validate_json(json.dumps([part]))[0]  # type: ignore[arg-type]  # types have a hash
     except ValidationError as failure:
         found += [_problem(document, kind, each, at, given) for each in failure.errors(include_url=False)]
-    problems.extend(_once(found))
+    problems.extend(dict.fromkeys(found))  # a union reports the same problem once per member
     return None if found else value
 
 
 @cache
 def _schema(kind: Any) -> TypeAdapter[tuple[Any]]:
-    """Return the schema of a tuple of one value: a dataclass takes no settings itself, and has those around it."""
+    """Return the schema of a tuple of one value: a dataclass inherits the settings around it."""
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", strict=True))
-
-
-def _once(found: Iterable[Problem]) -> Iterator[Problem]:
-    """Leave out what was there before: a union words the same complaint once per member."""
-    seen = set()
-    for problem in found:
-        if problem not in seen:
-            seen.add(problem)
-            yield problem
 
 
 def _unknown(document: Document, kind: type, location: Location, steps: Location, given: Mapping[str, Any]) -> Problem:
@@ -125,14 +85,14 @@ def _problem(document: Document, kind: type, details: ErrorDetails, at: Location
 
 
 def _named(location: Location) -> str:
-    """Return a location as people count: the first item of a list is 1."""
+    """Return a location with items counted from 1."""
     return ".".join(step if isinstance(step, str) else str(step + 1) for step in location)
 
 
 def _inside(document: Document, at: Location, loc: Sequence[str | int]) -> Iterator[str | int]:
-    """Yield the steps of an error's location that exist in the file; the last one always, as a missing key does not.
+    """Yield the steps of an error's location that exist in the file, and always the last, which may be a missing key.
 
-    Pydantic puts names of union members and validators between keys, and `[key]` behind a key that is wrong itself.
+    Pydantic adds names of union members and validators, and `[key]` behind a wrong key.
     """
     loc = [step for step in loc if step != "[key]"]
     here: Location = at
@@ -147,7 +107,6 @@ def _inside(document: Document, at: Location, loc: Sequence[str | int]) -> Itera
 
 
 def _keys(kind: type, steps: Sequence[str | int]) -> set[str]:
-    """Return the keys that the classes at a location know."""
     kinds = {kind}
     for step in steps:
         below = {each for one in kinds for each in _classes(fields_of(one).get(str(step)))}
@@ -157,7 +116,7 @@ def _keys(kind: type, steps: Sequence[str | int]) -> set[str]:
 
 
 def fields_of(kind: type) -> dict[str, Any]:
-    """Return the types of the fields of a dataclass or of a model, by their keys in a file."""
+    """Return the types of the fields of a class by their keys in a file."""
     if not issubclass(kind, BaseModel):
         return get_type_hints(kind)
     return {info.alias or name: info.annotation for name, info in kind.model_fields.items()}

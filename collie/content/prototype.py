@@ -1,10 +1,10 @@
 """Points of the search that was released with the NSDI '22 paper (bytedance/Collie), as workloads.
 
-The prototype writes two files per point. `result/N` is a line of JSON with parameters and counters. `reproduce/N.sh`
-has the commands that run its traffic engine over SSH.
+The prototype writes two files per point: `result/N`, a line of JSON with parameters and counters, and `reproduce/N.sh`,
+the commands that run its traffic engine over SSH.
 
-A point has one or two *traffics*. Two equal ones make one workload (both directions, or loopback). Two different ones
-make two workloads, `FILE#1` and `FILE#2`.
+A point has one or two *traffics*. Two equal ones make one workload (both directions, or loopback), others two: `FILE#1`
+and `FILE#2`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,11 @@ _OPCODES = {"s": Opcode.SEND, "w": Opcode.WRITE, "r": Opcode.READ}
 _QP_TYPES = {"2": QpType.RC, "3": QpType.UC, "4": QpType.UD}
 _MTUS = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 _PAGE_BYTES = 4096
-_MAX_TRAFFICS = 1000
-"""Of one point, which has one or two."""
+_MAX_TRAFFICS = 1000  # of one point, which has one or two
 _MAX_WRONG = 10
-_TRAFFIC_CLASS = 105
-"""The prototype always starts its engine with `--tos=105`."""
+_TRAFFIC_CLASS = 105  # the prototype always starts its engine with `--tos=105`
 
-_PAUSE_MICROSECONDS = 1000.0
-"""Per second: 0.1 %, the anomaly threshold of sent pause (paper, section 5.2)."""
+_PAUSE_MICROSECONDS = 1000.0  # per second: 0.1 %, the threshold of sent pause (paper, section 5.2)
 
 _NEVER_GIVES_UP = (
     "The prototype's queue pairs wait for ever (qp_timeout 0, rnr_retry 7), so that one lost packet stops them; these "
@@ -50,13 +47,7 @@ _NEVER_GIVES_UP = (
 
 @dataclass(frozen=True, slots=True)
 class PrototypePoint:
-    """A point with equal traffics, or one traffic of a point.
-
-    Attributes:
-        name: of the file, with `#1` or `#2` for one traffic.
-        symptom: by the prototype's counters.
-        remarks: differences from the prototype.
-    """
+    """A point with equal traffics, or one traffic of a point. `remarks` are differences from the prototype."""
 
     name: str
     workload: Workload
@@ -98,11 +89,7 @@ class _Point(_Lenient):
 
 
 def load_point(name: str) -> PrototypePoint:
-    """Read `FILE`, or `FILE#N` for one of its traffics.
-
-    Raises:
-        ContentError: the file is no point or sends nothing, or its traffics differ and `#N` is missing.
-    """
+    """Read `FILE`, or `FILE#N` for one of its traffics."""
     file, _, number = name.partition("#")
     path = Path(file)
     text = read_text(path, display_path(path))
@@ -119,11 +106,7 @@ def load_point(name: str) -> PrototypePoint:
 
 
 def read_point(text: str) -> _Point:
-    """Read a file of the prototype.
-
-    Raises:
-        ValueError: it is neither of the two kinds, or incomplete.
-    """
+    """Read a file of the prototype. Raises `ValueError`."""
     raw = json.JSONDecoder().raw_decode(text.lstrip())[0] if text.lstrip().startswith("{") else _script(text)
     try:
         return _Point.model_validate(raw)
@@ -132,9 +115,6 @@ def read_point(text: str) -> _Point:
         wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:_MAX_WRONG]]
         more = f"; and {len(found) - _MAX_WRONG} more" if len(found) > _MAX_WRONG else ""
         raise ValueError("no point of the released prototype: " + "; ".join(wrong) + more) from None
-
-
-# --- its shell scripts -----------------------------------------------------------------------------------
 
 
 def _script(text: str) -> Mapping[str, Any]:
@@ -154,7 +134,6 @@ def _script(text: str) -> Mapping[str, Any]:
 
 
 def _started(text: str) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Yield host, engine flags and NUMA node of every process in a script."""
     for line in text.splitlines():
         words = shlex.split(line)
         if not words or words[0] != "ssh" or len(words) < 3:
@@ -184,9 +163,6 @@ def _as_traffic(
     }
 
 
-# --- from its terms to Collie's -------------------------------------------------------------------------
-
-
 def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_Traffic]:
     if number:
         if not number.isdecimal() or not 1 <= int(number) <= len(traffics):
@@ -201,7 +177,6 @@ def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_T
 
 
 def _equal_traffics(first: _Traffic, second: _Traffic) -> bool:
-    """Whether two traffics differ only in the hosts, and fit one workload."""
     ours, theirs = _fields(first)[0], _fields(second)[0]
     if second.client.ip == second.server.ip:  # loopback must be on the host that the first traffic delivers to
         sink = first.client if ours.opcode.fetches else first.server
@@ -235,30 +210,27 @@ def _workload(traffics: Sequence[_Traffic]) -> tuple[Workload, list[str]]:
     return workload, remarks
 
 
-@dataclass(slots=True)
-class _Remarks:
-    said: list[str] = field(default_factory=lambda: [_NEVER_GIVES_UP])
-
-    def unlike(self, what: str, one: Any, other: Any, taken: Any) -> None:
-        if one != other:
-            self.said.append(f"{what} differ between the ends ({one} and {other}); {taken} is taken for both.")
+def _unlike(quantity: str, one: int, other: int, taken: int) -> list[str]:
+    if one == other:
+        return []
+    return [f"{quantity} differ between the ends ({one} and {other}); {taken} is taken for both."]
 
 
 def _fields(traffic: _Traffic) -> tuple[Workload, list[str]]:
-    client, server, remarks = traffic.client, traffic.server, _Remarks()
+    client, server, remarks = traffic.client, traffic.server, [_NEVER_GIVES_UP]
     requests = _requests(traffic.reqs)
     opcodes = tuple(opcode for opcode, _ in requests)
     longest = max(sum(entries) for _, entries in requests)
     receives = any(opcode.consumes_receive for opcode in opcodes)
     regions, size = max(client.mr_num, server.mr_num), max(each.buf_num * each.buf_size for each in (client, server))
-    remarks.unlike("memory regions of a process", client.mr_num, server.mr_num, regions)
+    remarks += _unlike("memory regions of a process", client.mr_num, server.mr_num, regions)
     if receives:
-        remarks.unlike("batches", client.send_batch, server.recv_batch, client.send_batch)
+        remarks += _unlike("batches", client.send_batch, server.recv_batch, client.send_batch)
     if regions % traffic.qp_num:
         serve = f"{format_count(regions, 'memory region')} serve{'s' if regions == 1 else ''}"
-        remarks.said.append(f"{serve} {format_count(traffic.qp_num, 'queue pair')}; each has its own here.")
+        remarks.append(f"{serve} {format_count(traffic.qp_num, 'queue pair')}; each has its own here.")
     if client.numa_node or server.numa_node:
-        remarks.said.append("Which NUMA node the NIC is at is not on record; node 0 is taken to be it.")
+        remarks.append("Which NUMA node the NIC is at is not on record; node 0 is taken to be it.")
     sge_count, sge_split = _split([entries for _, entries in requests], remarks)
     gpu = [Memory.GPU if end.use_gpu else Memory.DRAM for end in (client, server)]
     workload = Workload(
@@ -281,7 +253,7 @@ def _fields(traffic: _Traffic) -> tuple[Workload, list[str]]:
         messages=tuple(sum(entries) for _, entries in requests),
         traffic_class=_TRAFFIC_CLASS,
     )
-    return workload, remarks.said
+    return workload, remarks
 
 
 def _requests(text: str) -> list[tuple[Opcode, tuple[int, ...]]]:
@@ -298,12 +270,12 @@ def _requests(text: str) -> list[tuple[Opcode, tuple[int, ...]]]:
     return found
 
 
-def _split(requests: Iterable[tuple[int, ...]], remarks: _Remarks) -> tuple[int, str | tuple[int, ...]]:
-    """Return entries per work request and their split, from the request with most entries."""
+def _split(requests: Iterable[tuple[int, ...]], remarks: list[str]) -> tuple[int, str | tuple[int, ...]]:
+    """Return entries per work request and their split."""
     cuts = list(requests)
     most = max(cuts, key=len)
     if any(len(cut) != len(most) or cut[:-1] != most[:-1] for cut in cuts):
-        remarks.said.append(f"Its requests are cut in several ways; all are cut like {list(most)} here.")
+        remarks.append(f"Its requests are cut in several ways; all are cut like {list(most)} here.")
     even = max(most) - min(most) <= 1 and sorted(most, reverse=True) == list(most)
     return len(most), EVEN if len(most) == 1 or even else most[:-1]
 

@@ -1,15 +1,14 @@
-"""Recipes in YAML: the fields of `collie.search.recipe.Recipe` but its name, which is the file's."""
+"""Recipes: the fields of `collie.search.recipe.Recipe` but its name, which is the file's."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from collie.content.document import Document, Location, read_document
-from collie.content.locate import ContentKind, display_path, find
+from collie.content.locate import ContentKind, find
 from collie.content.model import validate
 from collie.detect.confirm import Confirmation, false_chance
 from collie.errors import ContentError, Problem, Problems
@@ -20,8 +19,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CAMPAIGN_RUNS = 1000
-"""For which a recipe declares its chance of a false anomaly: about what ten hours hold."""
+_CAMPAIGN_RUNS = 1000  # of about ten hours
 
 _PRESENT_KEYS: Mapping[Location, str] = {
     ("put_off",): "explain_after_sightings",
@@ -29,17 +27,13 @@ _PRESENT_KEYS: Mapping[Location, str] = {
     ("extraction", "missed"): "false_negative_rate",
     ("extraction", "stray"): "false_positive_rate",
 }
-"""Of keys that the first release had under another name."""
+"""Present names of keys that the first release had."""
 
 
-def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
-    """Read a recipe by name or path; its name is the file's.
-
-    Raises:
-        ContentError: unknown name, or every problem of the file.
-    """
-    path = find(ContentKind.RECIPE, name_or_path, overlay)
-    document, remarks = read_document(path, display_path(path)).with_present_keys(_PRESENT_KEYS)
+def load_recipe(name_or_path: str) -> Recipe:
+    """Read a recipe."""
+    path = find(ContentKind.RECIPE, name_or_path)
+    document, remarks = read_document(path).with_present_keys(_PRESENT_KEYS)
     for remark in remarks:
         logger.warning("%s", remark)
     problems = Problems()
@@ -50,20 +44,16 @@ def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
     return recipe
 
 
-def _contradictions(document: Document) -> list[Problem]:
-    """Return what is wrong between fields, or inside one that the schema calls text.
-
-    Each section is read for itself, so that a mistake in one hides nothing in another.
-    """
-    problems = []
+def _contradictions(document: Document) -> Iterator[Problem]:
+    """Yield the problems between fields, or inside a text. A mistake in one section hides no other."""
     schedule = _section(document, "schedule", Schedule)
     if schedule and schedule.end >= schedule.start:
         message = f"end {schedule.end:g} should lie below start {schedule.start:g}"
-        problems.append(document.problem(message, "schedule", "end"))
+        yield document.problem(message, "schedule", "end")
     confirmation = _section(document, "confirmation", Confirmation)
     if confirmation and confirmation.needed > confirmation.runs:
         message = f"needed {confirmation.needed} can never be reached in {format_count(confirmation.runs, 'run')}"
-        problems.append(document.problem(message, "confirmation", "needed"))
+        yield document.problem(message, "confirmation", "needed")
     elif confirmation and confirmation.false_chance is not None:
         chance = false_chance(confirmation, confirmation.healthy_false_positive_rate, _CAMPAIGN_RUNS)
         if chance > confirmation.false_chance:
@@ -72,15 +62,14 @@ def _contradictions(document: Document) -> list[Problem]:
                 f"{confirmation.needed} of {confirmation.runs} with {confirmation.healthy_false_positive_rate:g} "
                 f"of healthy runs anomalous gives {chance:.2g} in {_CAMPAIGN_RUNS} runs; need more runs to agree"
             )
-            problems.append(document.problem(message, "confirmation", "false_chance"))
-    drives = document.part("drives")
-    if isinstance(drives, list) and len(drives) != len({str(kind) for kind in drives}):
-        problems.append(document.problem("a kind of counters stands here twice", "drives"))
+            yield document.problem(message, "confirmation", "false_chance")
+    drives = document.sequence("drives")
+    if len(drives) != len({str(kind) for kind in drives}):
+        yield document.problem("a kind of counters stands here twice", "drives")
     budget = document.part("budget")
     if isinstance(budget, str) and not _is_budget(budget):
         message = f"budget: {budget!r} is no budget; write a time such as 45m or 10h, or runs such as 800runs"
-        problems.append(document.problem(message, "budget"))
-    return problems
+        yield document.problem(message, "budget")
 
 
 def _section(document: Document, name: str, kind: type[T]) -> T | None:

@@ -1,8 +1,8 @@
-"""Spaces in YAML. docs/reference/files.md and workloads/spaces/nsdi22.yaml document the format."""
+"""Spaces. docs/reference/files.md and workloads/spaces/nsdi22.yaml document the format."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
@@ -10,7 +10,7 @@ from pydantic import Field
 from collie.content.dimensions import read_dimension
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_fields
-from collie.content.locate import ContentKind, display_path, find
+from collie.content.locate import ContentKind, find
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
 from collie.workloads.constraint import HostLimits
@@ -40,14 +40,10 @@ class _SpaceFile(Strict):
     """Fields that a search varies, in the order of an explanation."""
 
 
-def load_space(name_or_path: str, overlay: Path | None = None) -> Space:
-    """Read a space by name or path. Its name is the file's.
-
-    Raises:
-        ContentError: unknown name, or every problem of the file.
-    """
-    path = find(ContentKind.SPACE, name_or_path, overlay)
-    document = read_document(path, display_path(path))
+def load_space(name_or_path: str) -> Space:
+    """Read a space."""
+    path = find(ContentKind.SPACE, name_or_path)
+    document = read_document(path)
     problems = Problems()
     validate(document, _SpaceFile, problems)
     limits = _limits(document, problems)
@@ -78,8 +74,7 @@ def _limits(document: Document, problems: list[Problem]) -> HostLimits | None:
 
 def _dimensions(document: Document, problems: list[Problem]) -> dict[str, Dimension]:
     found: dict[str, Dimension] = {}
-    raw = document.part("dimensions")
-    for name in raw if isinstance(raw, dict) else ():
+    for name in document.mapping("dimensions"):
         if name not in FIELD_NAMES:
             problems.append(document.problem(unknown_key(name, FIELD_NAMES), "dimensions", name))
         elif dimension := read_dimension(document, name, problems):
@@ -88,18 +83,15 @@ def _dimensions(document: Document, problems: list[Problem]) -> dict[str, Dimens
 
 
 def _fixed(document: Document, problems: list[Problem]) -> dict[str, Any]:
-    raw = document.part("fixed")
-    if not isinstance(raw, dict):
-        return {}
-    for name in raw:
+    fixed = document.mapping("fixed")
+    for name in fixed:
         if document.part("dimensions", name) is not None:
             message = f"{name} is a dimension too; keep it under fixed or under dimensions"
             problems.append(document.problem(message, "fixed", name))
-    return read_fields(document, raw, ("fixed",), problems)
+    return read_fields(document, fixed, ("fixed",), problems)
 
 
-def _plain_problems(document: Document, space: Space) -> list[Problem]:
-    problems = []
+def _plain_problems(document: Document, space: Space) -> Iterator[Problem]:
     for constraint in space.constraints:
         if complaint := constraint.check(space.base):
             places: list[Location] = [
@@ -107,5 +99,4 @@ def _plain_problems(document: Document, space: Space) -> list[Problem]:
             ]
             places += [("fixed", name) for name in space.fixed if name in constraint.fields]
             place = max(places, key=lambda location: document.line(*location), default=("dimensions",))
-            problems.append(document.problem(f"the plain values do not go together: {complaint}", *place))
-    return problems
+            yield document.problem(f"the plain values do not go together: {complaint}", *place)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from collie.content.document import Document, read_document
-from collie.content.locate import ContentKind, available, display_path, find
+from collie.content.locate import ContentKind, available, find
 from collie.content.model import validate
 from collie.errors import ContentError, Problem, Problems
 
@@ -22,15 +22,9 @@ _WITHOUT = "without"
 _LONGEST_CHAIN = 8
 
 
-def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None) -> M:
-    """Read a subsystem by name or path.
-
-    A file with `based_on: NAME` inherits from that subsystem, except the witnesses of mechanisms under `without`.
-
-    Raises:
-        ContentError: unknown name, or every problem of the file.
-    """
-    document = _complete(find(ContentKind.SUBSYSTEM, name_or_path, overlay), overlay, ())
+def load_subsystem(name_or_path: str, kind: type[M]) -> M:
+    """Read a subsystem. With `based_on: NAME` it inherits from that, except the witnesses under `without`."""
+    document = _complete(find(ContentKind.SUBSYSTEM, name_or_path), ())
     problems = Problems()
     model = validate(document, kind, problems)
     if model is None:
@@ -40,13 +34,7 @@ def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None
 
 @dataclass(frozen=True)
 class NamedSubsystem(Generic[M]):
-    """A subsystem that a command can name.
-
-    Attributes:
-        name: as `--subsystem` takes it.
-        path: of its file.
-        file: its content.
-    """
+    """A subsystem under the name that `--subsystem` takes."""
 
     name: str
     path: Path
@@ -54,7 +42,7 @@ class NamedSubsystem(Generic[M]):
 
 
 def load_subsystems(kind: type[M]) -> tuple[tuple[NamedSubsystem[M], ...], tuple[Problem, ...]]:
-    """Load every subsystem of the overlay and of Collie, and the problems of those that are wrong."""
+    """Load every subsystem, and the problems of those that are wrong."""
     found: list[NamedSubsystem[M]] = []
     problems: list[Problem] = []
     for name, path in available(ContentKind.SUBSYSTEM).items():
@@ -65,8 +53,8 @@ def load_subsystems(kind: type[M]) -> tuple[tuple[NamedSubsystem[M], ...], tuple
     return tuple(found), tuple(problems)
 
 
-def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Document:
-    read = read_document(path, display_path(path))
+def _complete(path: Path, above: tuple[Path, ...]) -> Document:
+    read = read_document(path)
     base, without = read.data.get(_BASED_ON), read.data.get(_WITHOUT, [])
     document = replace(read, data={key: value for key, value in read.data.items() if key not in {_BASED_ON, _WITHOUT}})
     if base is None:
@@ -80,10 +68,10 @@ def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Docu
     # A path is relative to the file that names it.
     beside = path.parent / base
     is_there = beside.suffix in {".yaml", ".yml"} and os.path.lexists(beside)
-    below = beside if is_there else find(ContentKind.SUBSYSTEM, base, overlay)
+    below = beside if is_there else find(ContentKind.SUBSYSTEM, base)
     if below in above or len(above) >= _LONGEST_CHAIN:
         raise ContentError([document.problem(f"{_BASED_ON}: {base} leads back here", _BASED_ON)])
-    inherited = _complete(below, overlay, (*above, path))
+    inherited = _complete(below, (*above, path))
     named = [witness.get("mechanism") for witness in _witnesses(inherited)]
     if unknown := [name for name in without if name not in named]:
         message = f"{_WITHOUT}: {base} has no witness of {unknown[0]!r}; it has {', '.join(map(str, named))}"
@@ -96,5 +84,4 @@ def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Docu
 
 
 def _witnesses(document: Document) -> Iterable[dict[str, Any]]:
-    raw = document.part("witnesses")
-    return [witness for witness in raw if isinstance(witness, dict)] if isinstance(raw, list) else []
+    return [witness for witness in document.sequence("witnesses") if isinstance(witness, dict)]

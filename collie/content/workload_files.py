@@ -15,15 +15,9 @@ from collie.workloads.workload import Workload
 def load_workload(path: Path | str, space: Space | None = None) -> Workload:
     """Read a workload file.
 
-    Args:
-        path: the file.
-        space: gives plain values of missing fields, ranges and limits. Without it missing fields have `Workload`'s
-            defaults, and only combinations that no device can run are refused.
-
-    Raises:
-        ContentError: with every problem of the file.
+    `space` gives plain values, ranges and limits. Without it, only combinations that no device can run are refused.
     """
-    document = read_document(Path(path))
+    document = read_document(Path(path), str(path))
     problems = Problems()
     base = space.base if space else Workload()
     constraints = space.constraints if space else VERBS

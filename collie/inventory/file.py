@@ -1,8 +1,8 @@
-"""The hosts file as users write it. The rest of Collie works with `inventory.hosts`."""
+"""The hosts file in the users' format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -30,10 +30,8 @@ from collie.limits import Positive
 HostName = Annotated[str, AfterValidator(word("host name for an inventory"))]
 DeviceName = Annotated[str, AfterValidator(word("name for a device"))]
 
-MAX_LISTED = 4096
-"""Limit of hosts, and of pairs, in one file."""
-MAX_DEVICES = 64
-"""Limit for one host."""
+MAX_LISTED = 4096  # hosts, or pairs
+MAX_DEVICES = 64  # of one host
 
 _DataAddress = Annotated[str, AfterValidator(check_ip_address)]
 _Device = Annotated[str, AfterValidator(word("RDMA device"))]
@@ -43,7 +41,7 @@ _Processes = Annotated[int, Field(ge=1, le=64)]
 
 
 class DeviceEntry(BaseModel):
-    """One entry under `devices:` of a host that has several. No `Host`: that also has the fields that devices share."""
+    """One entry under `devices:`. No `Host`: that also has the fields that devices share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -67,7 +65,6 @@ _Devices = Annotated[
     Field(min_length=1, max_length=MAX_DEVICES),
 ]
 _OF_THE_ONE_DEVICE = ("device", "data_address", "ib_port", "gid_index")
-"""Fields of a host with one device."""
 
 
 class HostEntry(BaseModel):
@@ -95,15 +92,11 @@ class HostEntry(BaseModel):
     processes: _Processes | None = None
     specification: HostSpecification = UNSPECIFIED
 
-    def endpoint_names(self, name: str) -> list[str]:
-        """Return the names of the endpoints: the host of this name, or each of its devices."""
-        return [name] if self.devices is None else [endpoint_name(name, key) for key in self.devices]
-
-    def ports(self) -> list[tuple[tuple[str, ...], DeviceEntry | HostEntry]]:
+    def ports(self, name: str) -> dict[str, tuple[tuple[str, ...], DeviceEntry | HostEntry]]:
         """Return the entry of each endpoint's port, and its place below the host."""
         if self.devices is None:
-            return [((), self)]
-        return [(("devices", key), entry) for key, entry in self.devices.items()]
+            return {name: ((), self)}
+        return {endpoint_name(name, key): (("devices", key), entry) for key, entry in self.devices.items()}
 
     def endpoints(self, name: str) -> list[Host]:
         """Return the endpoints of the host."""
@@ -121,7 +114,7 @@ class HostEntry(BaseModel):
                     "specification": port.specification or self.specification,
                 }
             )
-            for endpoint, (where, port) in zip(self.endpoint_names(name), self.ports(), strict=True)
+            for endpoint, (where, port) in self.ports(name).items()
         ]
 
     @model_validator(mode="after")
@@ -133,7 +126,8 @@ class HostEntry(BaseModel):
             missing := [name for name in ("device", "data_address") if not getattr(self, name)]
         ):
             raise ValueError(f"key {missing[0]!r} is missing; a host with several devices names them under `devices`")
-        if any(self.address == entry.data_address for _, entry in self.ports()):
+        ports: Iterable[DeviceEntry | HostEntry] = (self,) if self.devices is None else self.devices.values()
+        if any(self.address == port.data_address for port in ports):
             raise ValueError(
                 "address and data_address are the same; SSH would share the port under test: "
                 "address is the management address, data_address that of the RDMA port"
@@ -192,7 +186,7 @@ class InventoryFile(BaseModel):
     """Limits on the use of these hosts' network. Null lifts a limit."""
 
     def contradictions(self) -> list[Contradiction]:
-        """Return contradictions: the place in the file, and the remedy."""
+        """Return places in the file, each with the remedy."""
         return [*self._claimed_twice(), *self._wrong_pairs()]
 
     def _claimed_twice(self) -> Iterator[Contradiction]:
@@ -207,15 +201,15 @@ class InventoryFile(BaseModel):
         """Yield unique values: place, value and owner."""
         for name, entry in self.hosts.items():
             yield ("hosts", name, "address"), ("address", entry.address, str(entry.port or 22), entry.jump or ""), name
-            for endpoint, (where, port) in zip(entry.endpoint_names(name), entry.ports(), strict=True):
+            for endpoint, (where, port) in entry.ports(name).items():
                 place: Location = ("hosts", name, *where)
                 device = port.device or where[-1]
                 yield (*place, "data_address"), ("data_address", str(port.data_address)), endpoint
                 yield (*place, "device"), ("device", f"{device} port {port.ib_port}", name), endpoint
 
     def _wrong_pairs(self) -> Iterator[Contradiction]:
-        known = {endpoint: None for name, entry in self.hosts.items() for endpoint in entry.endpoint_names(name)}
-        some = _some(list(known))
+        known = [endpoint for name, entry in self.hosts.items() for endpoint in entry.ports(name)]
+        some = _some(known)
         for index, pair in enumerate(self.pairs):
             for position, name in enumerate(pair):
                 if name not in known:
@@ -226,17 +220,16 @@ class InventoryFile(BaseModel):
                 yield ("pairs", index), f"the pair {', '.join(pair)} is listed twice; once is enough"
 
     def _unknown_endpoint(self, name: str, known: str) -> str:
-        """Explain why a name is no endpoint."""
         host = host_of(name)
         if host not in self.hosts:
             return f"{name!r} is not one of the hosts {known}"
-        there = _some(self.hosts[host].endpoint_names(host))
+        there = _some(list(self.hosts[host].ports(host)))
         if name == host:
             return f"{name!r} has several devices; name one of {there}"
         return f"host {host} lists no device {name!r}; it has {there}"
 
     def inventory(self) -> Inventory:
-        """Return the inventory. There must be no contradictions."""
+        """Return the inventory of a file without contradictions."""
         hosts = {endpoint.name: endpoint for name, entry in self.hosts.items() for endpoint in entry.endpoints(name)}
         pairs = self.pairs or ((tuple(hosts),) if len(hosts) == 2 else ())
         groups = ([hosts[name] for name in pair] for pair in pairs)

@@ -1,7 +1,4 @@
-"""The properties that decide how a host performs, as values to store and compare. Pure.
-
-A field of two fingerprints is equal, different, or unknown on one side. One that is unknown on both is left out.
-"""
+"""The properties that decide how a host performs. Pure."""
 
 from __future__ import annotations
 
@@ -40,29 +37,25 @@ INFORMATIVE = frozenset(
         "congestion_control.source",
     }
 )
-"""Fields that identify hosts without changing results. All others may change them."""
+"""Fields that identify hosts without changing results."""
 
 
-NO_COUNTERPART = "nobody"
-"""Stands in for the counterpart of a host without one."""
+NO_COUNTERPART = "nobody"  # beside a host that the other side lacks
 
 
 class Significance(StrEnum):
-    """Effect of a difference on results."""
+    """Effect of a difference on results. With `RESULTS` the two sides are not comparable."""
 
     RESULTS = "results"
-    """Results of the two sides are not comparable."""
     INFORMATIVE = "informative"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field that is not known to be equal.
+    """One field that is not known to be equal. None is unknown.
 
     Attributes:
         field: `CATEGORY.NAME`.
-        a, b: the values. None is unknown.
-        significance: effect on results.
     """
 
     field: str
@@ -86,11 +79,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """One host, or one simulated subsystem.
-
-    Attributes:
-        values: by category, then by field. None is unknown.
-    """
+    """One host, or one simulated subsystem: values by category, then by field. None is unknown."""
 
     values: Mapping[str, Mapping[str, Any]]
 
@@ -103,30 +92,25 @@ class Fingerprint:
 
     @property
     def digest(self) -> str:
-        """Digest of all fields that may change results. Results with equal digests are comparable."""
+        """Digest of all fields that may change results."""
         deciding = {name: value for name, value in self.fields.items() if name not in INFORMATIVE}
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def difference(a: Fingerprint, b: Fingerprint) -> tuple[Difference, ...]:
-    """Return every field not known to be equal, in order. A missing field is unknown."""
+    """Return every field not known to be equal. One that is unknown on both sides is left out."""
     left, right = a.fields, b.fields
-    names = [*left, *(name for name in right if name not in left)]
+    significance = dict.fromkeys(INFORMATIVE, Significance.INFORMATIVE)
     return tuple(
-        Difference(name, left.get(name), right.get(name), _significance(name))
-        for name in names
+        Difference(name, left.get(name), right.get(name), significance.get(name, Significance.RESULTS))
+        for name in {**left, **right}
         if left.get(name) != right.get(name)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class HostDifference:
-    """Comparison of two hosts' fingerprints.
-
-    Attributes:
-        a, b: names of the hosts.
-        differences: empty when none is known.
-    """
+    """Comparison of two named hosts."""
 
     a: str
     b: str
@@ -139,10 +123,7 @@ class HostDifference:
 
 
 def compare(a: Mapping[str, Fingerprint], b: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...]:
-    """Compare hosts of the same name, or in order where the names differ.
-
-    A host without a counterpart has all its fields unknown on the other side.
-    """
+    """Compare hosts of the same name, or in order where the names differ. Without a counterpart all is unknown."""
     pairs = zip(a, a, strict=True) if set(a) == set(b) else zip_longest(a, b, fillvalue=NO_COUNTERPART)
     nothing = Fingerprint({})
     return tuple(
@@ -157,7 +138,3 @@ def show(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     return str(value)
-
-
-def _significance(name: str) -> Significance:
-    return Significance.INFORMATIVE if name in INFORMATIVE else Significance.RESULTS

@@ -1,10 +1,8 @@
-"""The inventory: hosts that Collie may use, their addresses, and the pairs that measure together.
+"""The inventory: hosts that Collie may use, and the pairs that measure together. No other host is contacted.
 
-No other host is contacted. An *endpoint* is one RDMA port with an agent. A host with one device is one endpoint. Each
-of several devices is an endpoint `HOST/DEVICE` (ADR 14), and `host_of` returns its host.
+An *endpoint* is one RDMA port with an agent: a host, or each of its several devices as `HOST/DEVICE` (ADR 14).
 
-`inventory.file` is the hosts file. The checks of single values are here. A check returns the value, or raises a
-`ValueError` that names the remedy.
+A check of a single value returns it, or raises a `ValueError` that names the remedy.
 """
 
 from __future__ import annotations
@@ -19,34 +17,28 @@ from dataclasses import dataclass
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.limits import Positive
 
-MAX_HOSTS = 8
-"""Limit of hosts that measure together: an agent has room for flows with seven others."""
+MAX_HOSTS = 8  # together: an agent has room for flows with seven others
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 _WORD = "[A-Za-z0-9][A-Za-z0-9._-]*"
-"""Holds nothing special to a shell, and is no option of a program. ssh makes a command of jump hosts."""
+"""Nothing special to a shell, and no option. ssh makes a command of jump hosts."""
 _JUMP = rf"(?:{_WORD}@)?(?P<host>\[[0-9a-fA-F:%]+\]|{_WORD})(?::(?P<port>[0-9]{{1,5}}))?"
-_LONGEST_LABEL = 63
-"""Characters of a label in a host name, RFC 1035."""
-_BELOW = "/"
-"""Separates a host and its device. No name of either contains it."""
+_LONGEST_LABEL = 63  # RFC 1035
+_BELOW = "/"  # between host and device; no name of either contains it
 
 
 def endpoint_name(host: str, device: str) -> str:
-    """Return the name of one of several devices: `server-1/mlx5_0`."""
+    """Return `server-1/mlx5_0`."""
     return f"{host}{_BELOW}{device}"
 
 
 def host_of(endpoint: str) -> str:
-    """Return the host of an endpoint: `server-1` of `server-1/mlx5_0`, and of `server-1`."""
+    """Return `server-1` for `server-1/mlx5_0` and for `server-1`."""
     return endpoint.partition(_BELOW)[0]
 
 
 def sharing(endpoints: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the hosts with several endpoints, and those endpoints.
-
-    `endpoints` maps any key (a name, a role) to its host.
-    """
+    """Return the hosts with several endpoints, and those endpoints. `endpoints` maps any key to its host."""
     by_host: dict[str, list[str]] = {}
     for key, host in endpoints.items():
         by_host.setdefault(host, []).append(key)
@@ -55,7 +47,7 @@ def sharing(endpoints: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class HostSpecification:
-    """Data sheet values of a host's RDMA port that the driver does not report. None is unknown.
+    """Data sheet values of an RDMA port that the driver does not report. None is unknown.
 
     Attributes:
         line_rate_bps: bits/s on the wire.
@@ -117,13 +109,9 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two hosts that measure together: role A requests from or sends to role B.
+    """Two hosts that measure together: role A requests from or sends to role B. `others` have the roles C, D, ...
 
-    Both may be devices of one host. Their traffic is loopback across ports: it leaves by one port, returns by the
-    other, and crosses the host's PCIe and memory twice.
-
-    Attributes:
-        others: hosts with the roles C, D, ... of workloads with more than two.
+    Both may be devices of one host: their traffic leaves by one port and returns by the other.
     """
 
     a: Host
@@ -142,7 +130,7 @@ class Pair:
 
     @property
     def shared_hosts(self) -> dict[str, tuple[str, ...]]:
-        """Hosts with several of these endpoints, and their names. Traffic between those is loopback across ports."""
+        """Hosts with several of these endpoints, and their names."""
         return sharing({host.name: host.machine for host in self.hosts})
 
 
@@ -155,30 +143,34 @@ class Inventory:
     safety: SafetyLimits = REAL_HOSTS
 
     def host(self, name: str) -> Host:
-        """Return a host by its name.
-
-        Raises:
-            KeyError: no such host.
-        """
-        for host in self.hosts:
-            if host.name == name:
-                return host
-        raise KeyError(name)
+        """Return a host by its name. Raises `KeyError`."""
+        return {host.name: host for host in self.hosts}[name]
 
 
-def word(what: str) -> Callable[[str], str]:
-    """Return a check of names in commands and messages: letters, digits, '.', '_' and '-'."""
-
+def _matching(pattern: str, problem: str) -> Callable[[str], str]:
     def check(text: str) -> str:
-        if not re.fullmatch(_WORD, text):
-            raise ValueError(f"{text!r} is no {what}; letters, digits, '.', '_' and '-' are allowed")
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{text!r} is {problem}")
         return text
 
     return check
 
 
+def word(what: str) -> Callable[[str], str]:
+    """Return a check of names."""
+    return _matching(_WORD, f"no {what}; letters, digits, '.', '_' and '-' are allowed")
+
+
+check_program = _matching(
+    r"[A-Za-z0-9/][^\s\x00]*", "no program; give one path without arguments, such as /usr/bin/python3"
+)
+check_fingerprint = _matching(
+    r"SHA256:[A-Za-z0-9+/]{43}", "no fingerprint; give what `ssh-keygen -lf` prints: SHA256: and 43 characters"
+)
+
+
 def check_address(text: str) -> str:
-    """Check SSH's address of a host: a name or an IP address."""
+    """Check a host name or an IP address for SSH."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:%-]*|::[0-9a-fA-F:.]*", text):
         raise ValueError(f"{text!r} is neither a host name nor an IP address; user and port have fields of their own")
     _require_labels(text)
@@ -186,7 +178,6 @@ def check_address(text: str) -> str:
 
 
 def _require_labels(name: str) -> None:
-    """Refuse a name that DNS forbids."""
     if not all(1 <= len(label) <= _LONGEST_LABEL for label in name.removesuffix(".").split(".")):
         raise ValueError(f"{name!r} is no host name: each part between dots has 1 to {_LONGEST_LABEL} characters")
 
@@ -201,13 +192,6 @@ def check_ip_address(text: str) -> str:
         return str(ipaddress.ip_address(text))
     except ValueError:
         raise refused from None
-
-
-def check_program(text: str) -> str:
-    """Check a path without arguments."""
-    if not re.fullmatch(r"[A-Za-z0-9/][^\s\x00]*", text):
-        raise ValueError(f"{text!r} is no program; give one path without arguments, such as /usr/bin/python3")
-    return text
 
 
 def check_host_key(text: str) -> str:
@@ -225,13 +209,6 @@ def check_host_key(text: str) -> str:
     if not blob.startswith(len(name).to_bytes(4, "big") + name):
         raise ValueError(f"the text after {words[0]} is no such key; copy the whole line, unbroken")
     return f"{words[0]} {words[1]}"
-
-
-def check_fingerprint(text: str) -> str:
-    """Check a fingerprint as printed by `ssh-keygen -lf`."""
-    if not re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", text):
-        raise ValueError(f"{text!r} is no fingerprint; give what `ssh-keygen -lf` prints: SHA256: and 43 characters")
-    return text
 
 
 def check_jump(text: str) -> str:

@@ -26,6 +26,5 @@ class SafetyLimits:
 
 
 REAL_HOSTS = SafetyLimits(pause_per_second=0.2, pause_per_campaign=120.0)
-"""Default of a hosts file. A switch's PFC watchdog treats 200 ms of unbroken pause as a storm and takes the port out of
-lossless service. Two minutes of pause suffice to confirm and explain a few anomalies.
-"""
+"""Default of a hosts file. A switch's PFC watchdog treats 200 ms of unbroken pause as a storm. Two minutes suffice to
+confirm and explain a few anomalies."""

@@ -1,4 +1,4 @@
-"""Whether a gate may compare hosts: they may differ only in fields under test, or without effect on results. Pure."""
+"""Whether a gate may compare hosts: their differences are under test, or without effect on results. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "kernel": ("software.kernel", "nic.driver_version"),
     "settings": ("subsystem",),
 }
-"""Words for common changes. Any other word is a field (`nic.firmware`), its last part, or a category."""
+"""Words for common changes. Others are a field (`nic.firmware`), its last part, or a category."""
 
-EVERYTHING = "everything"
-"""Accept any difference."""
+EVERYTHING = "everything"  # accepts any difference
 
 _NOT_A_SETTING = frozenset({"subsystem.subsystem", "subsystem.hardware", "subsystem.noise"})
-"""Fields of a simulated subsystem that no setting changes, or that only digest all of them."""
+"""Fields of a simulated subsystem that no setting changes."""
 
 
 def covers(under_test: Iterable[str], field: str) -> bool:

@@ -1,16 +1,13 @@
 """Pairs of hosts driven by workers of dask.distributed.
 
-Terms. The *workers* of a *scheduler* are `dask worker` processes that can reach the hosts. The *controller* is this
-process: it decides, and keeps the record.
+The *workers* of a *scheduler* are `dask worker` processes that can reach the hosts. The *controller* is this process:
+it decides, and keeps the record.
 
-Rules.
 1. The controller assigns pairs to workers evenly. Dask neither chooses nor repeats.
-2. A pair whose worker has left gets another one, which repeats the run. After a few, or if none comes, the pair is
-   lost.
+2. A pair whose worker has left gets another one, which repeats the run. After a few, or without one, the pair is lost.
 3. No wait is endless. While a worker runs a task, the scheduler is asked for its workers, with a deadline. A scheduler
    that misses it is not asked again.
 4. The watch of a run acts in the worker. Here it sees the samples after the run.
-5. An expected error of a worker is a `TestbedError` here.
 
 A user who can reach the scheduler can run code on its workers and here (docs/explanation/security.md).
 """
@@ -23,6 +20,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import lru_cache, partial
+from operator import attrgetter, methodcaller
 from threading import Lock, Thread
 from time import monotonic, sleep
 from types import ModuleType
@@ -43,14 +41,10 @@ from collie.workloads.workload import Workload
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 10.0
-_WORKER_SECONDS = 60.0
-"""Longest wait of a pair for a worker."""
-_WORKERS_PER_STEP = 3
-"""Most workers that may leave during one step. After that, the step is the likely cause."""
+_WORKER_SECONDS = 60.0  # longest wait of a pair for a worker
+_WORKERS_PER_STEP = 3  # after so many have left during one step, the step is the likely cause
 _LOOK_SECONDS = 0.5
-_ANSWER_SECONDS = (12.0, 3.0)
-"""Deadlines for the scheduler's list of workers, which takes milliseconds, or 10 s on a machine with hardly any CPU.
-There are two, because a controller that was stopped finds the first one past."""
+_ANSWER_SECONDS = (12.0, 3.0)  # a slow machine takes 10 s; a controller that was stopped finds the first past
 _LEAVE_SECONDS = 5.0
 _SPECIFICATIONS = 4096
 
@@ -60,12 +54,7 @@ class _Vanished(Exception):
 
 
 class Workers:
-    """The workers of a scheduler, and their pairs.
-
-    Raises:
-        UsageError: as `require_usable`.
-        TestbedError: no scheduler answers.
-    """
+    """The workers of a scheduler, and their pairs. Without the scheduler its methods raise `TestbedError`."""
 
     def __init__(self, address: str) -> None:
         self.address, self._dask = address, require_usable(address)
@@ -81,11 +70,7 @@ class Workers:
         self._silent = False
 
     def ask(self, pair: str, function: Callable[..., WorkerReply[T]], *arguments: Any) -> T:
-        """Call a function with a pair's key in its worker, or in another one if that leaves. Arguments are pickled.
-
-        Raises:
-            TestbedError: an expected error of the function, no worker in time, or too many workers left.
-        """
+        """Call a function with a pair's key in its worker, or in another one if that leaves. Arguments are pickled."""
         for _ in range(_WORKERS_PER_STEP):
             worker = self._worker(pair)
             try:
@@ -100,11 +85,7 @@ class Workers:
         raise TestbedError(f"{_WORKERS_PER_STEP} workers have left one after another during the same step")
 
     def ask_beside(self, pair: str, function: Callable[..., T | None], *arguments: Any) -> T | None:
-        """Call a fast function beside the current task of a pair's worker. None without an answer.
-
-        Raises:
-            TestbedError: the scheduler is gone.
-        """
+        """Call a fast function beside the current task of a pair's worker. None without an answer."""
         worker = self._driven_by.get(pair)
         if worker is None:
             return None
@@ -122,11 +103,7 @@ class Workers:
             return None
 
     def end(self, pair: str) -> Mapping[str, int | None] | None:
-        """Close a pair in its worker. Return the queue pairs left, None if unknown.
-
-        Raises:
-            TestbedError: the scheduler is gone.
-        """
+        """Close a pair in its worker. Return the queue pairs left, None if unknown."""
         worker, before = self._driven_by.pop(pair, None), self._left.pop(pair, {})
         if worker not in self._present():
             return None
@@ -141,11 +118,6 @@ class Workers:
             self._client.close(timeout=_LEAVE_SECONDS)
 
     def _worker(self, pair: str) -> str:
-        """Return the worker of a pair, or the one with the fewest pairs.
-
-        Raises:
-            TestbedError: no worker comes in time.
-        """
         deadline = monotonic() + _WORKER_SECONDS
         while not (present := self._present()):
             if monotonic() > deadline:
@@ -173,11 +145,6 @@ class Workers:
         self._left[pair] = in_worker.together(self._left.get(pair, {}), left)
 
     def _present(self) -> frozenset[str]:
-        """Return the current workers.
-
-        Raises:
-            TestbedError: the scheduler is gone or does not answer.
-        """
         for seconds in () if self._silent else _ANSWER_SECONDS:
             try:
                 return frozenset(self._client.sync(self._client.scheduler.ncores, callback_timeout=seconds))
@@ -189,13 +156,7 @@ class Workers:
         raise TestbedError(f"scheduler {self.address} does not answer within {sum(_ANSWER_SECONDS):g} s")
 
     def _watched(self, worker: str, call: Callable[[], T]) -> T:
-        """Return the result of a call without a deadline, unless its worker leaves first.
-
-        Raises:
-            _Vanished: the worker has left.
-            TestbedError: the scheduler is gone or does not answer.
-            Exception: from the call.
-        """
+        """Return the result of a call without a deadline. `_Vanished` if its worker leaves first."""
         outcome: Future[T] = Future()
 
         def run() -> None:
@@ -248,30 +209,25 @@ class WorkerPair:
     """A `ports.Testbed` that `opens` opens in a worker."""
 
     def __init__(self, workers: Workers, name: str, opens: Open) -> None:
-        self._workers = workers
-        self._name = name
+        self._workers, self._name, self._opens = workers, name, opens
         self._key = f"{name}-{uuid4().hex}"
-        self._opens = opens
         self._asking = Lock()
         self._info: TestbedInfo | None = None
         self._left: Mapping[str, int | None] | None = None
-        self._specified = lru_cache(_SPECIFICATIONS)(self._specification)
+        self.specification = lru_cache(_SPECIFICATIONS)(self._specification)  # also during a run
 
     @property
     def info(self) -> TestbedInfo:
-        """Description of the testbed."""
+        """The identity of the testbed."""
         if self._info is None:
             self._info = self._asked(in_worker.info)
         return self._info
 
     @property
     def capabilities(self) -> Capabilities:
-        """Known restrictions of the testbed."""
-        return self._asked(in_worker.capabilities)
-
-    def specification(self, workload: Workload) -> Bound:
-        """Return the data sheet's bound of a workload, also during a run."""
-        return self._specified(workload)
+        """Known restrictions."""
+        known: Capabilities = self._asked(attrgetter("capabilities"))
+        return known
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Run a workload in the worker, then replay the samples to the watch."""
@@ -282,21 +238,18 @@ class WorkerPair:
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Watch every port in the worker."""
-        return self._asked(in_worker.foreign_uses)
+        return self._asked(methodcaller("foreign_uses"))
 
     def close(self) -> Mapping[str, int | None]:
         """Close the testbed in the worker. Without a worker the counts are unknown."""
         if self._left is None:
-            self._left = self._closed()
+            unknown = {} if self._info is None or self._info.virtual_time else dict.fromkeys(self._info.fingerprints)
+            try:
+                left = self._workers.end(self._key)
+            except TestbedError:
+                left = None
+            self._left = unknown if left is None else left
         return self._left
-
-    def _closed(self) -> Mapping[str, int | None]:
-        unknown = {} if self._info is None or self._info.virtual_time else dict.fromkeys(self._info.fingerprints)
-        try:
-            left = self._workers.end(self._key)
-        except TestbedError:
-            left = None
-        return unknown if left is None else left
 
     def _asked(self, question: Callable[[Testbed], T]) -> T:
         if self._left is not None:
@@ -307,16 +260,11 @@ class WorkerPair:
 
     def _specification(self, workload: Workload) -> Bound:
         beside = self._workers.ask_beside(self._key, in_worker.specification_beside, workload)
-        return beside or self._asked(partial(in_worker.specification, workload))
+        return beside or self._asked(methodcaller("specification", workload))
 
 
 class DistributedPairs(LocalPairs):
-    """Pairs driven by the workers of a dask scheduler. `opens` opens their testbeds there.
-
-    Raises:
-        UsageError: as `Workers`.
-        TestbedError: as `Workers` and `LocalPairs`.
-    """
+    """Pairs driven by the workers of a dask scheduler. `opens` opens their testbeds there."""
 
     def __init__(self, address: str, opens: Mapping[str, Open], *, absent_ok: bool = False) -> None:
         self._workers = Workers(address)
@@ -336,18 +284,20 @@ class DistributedPairs(LocalPairs):
 
 
 def require_usable(address: str) -> ModuleType:
-    """Return dask.distributed if its settings suit a scheduler's address. Contacts no scheduler.
+    """Return dask.distributed if its settings suit a scheduler's address. Raises `UsageError`. Contacts no scheduler.
 
     Dask would refuse wrong settings after 20 s, with a traceback.
-
-    Raises:
-        UsageError: wrong address, dask.distributed not installed, or unsuitable settings.
     """
     match = re.fullmatch(r"(tcp|tls)://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", address)
     if not match or not 0 < int(match[3]) < 1 << 16:
         raise UsageError(f"--scheduler {address!r} is no address; write tcp://HOST:8786, or tls://HOST:8786")
-    dask, encrypted = _distributed(), match[1] == "tls"
-    security = dask.Security()
+    try:
+        import distributed as dask
+    except ImportError:
+        raise UsageError(
+            "--scheduler needs dask.distributed, here and on the workers: pip install 'collie-rdma[scheduler]'"
+        ) from None
+    security, encrypted = dask.Security(), match[1] == "tls"
     if encrypted and security.get_connection_args("client").get("ssl_context") is None:
         raise UsageError(
             f"--scheduler {address}: dask has no certificate for it here; name its files in dask's settings "
@@ -358,13 +308,3 @@ def require_usable(address: str) -> ModuleType:
             f"--scheduler {address}: dask's setting distributed.comm.require-encryption forbids it; give tls://"
         )
     return dask
-
-
-def _distributed() -> ModuleType:
-    try:
-        import distributed
-    except ImportError:
-        raise UsageError(
-            "--scheduler needs dask.distributed, here and on the workers: pip install 'collie-rdma[scheduler]'"
-        ) from None
-    return distributed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -28,13 +28,6 @@ class LocalPairs:
         testbeds: by name. Closed with this one.
         absent_ok: lose a silent testbed with its first run, as long as another one answers.
         takes_time: measuring takes real time, even with virtual time in the testbeds.
-
-    Raises:
-        TestbedError: a required testbed does not answer, or none does.
-
-    Attributes:
-        lanes: one per testbed.
-        absent: silent testbeds, with the reason.
     """
 
     def __init__(self, testbeds: Mapping[str, Testbed], *, absent_ok: bool = False, takes_time: bool = False) -> None:
@@ -55,13 +48,8 @@ class LocalPairs:
         self.absent = {name: str(error) for name, error in errors.items()}
         fingerprints = {host: each for info in found for host, each in info.fingerprints.items()}
         description = {**found[0].description, "pairs": list(self._testbeds)}
-        self._info = replace(found[0], fingerprints=fingerprints, description=description)
+        self.info = replace(found[0], fingerprints=fingerprints, description=description)
         self.lanes = tuple(self._lane(name, testbed) for name, testbed in self._testbeds.items())
-
-    @property
-    def info(self) -> TestbedInfo:
-        """Description of the first, with the hosts of all."""
-        return self._info
 
     @property
     def capabilities(self) -> Capabilities:
@@ -79,14 +67,11 @@ class LocalPairs:
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Watch the ports of all at once."""
         present = [testbed for name, testbed in self._testbeds.items() if name not in self.absent]
-        return tuple(use for uses in self._executor.map(_foreign_uses, present) for use in uses)
+        found = self._executor.map(lambda testbed: testbed.foreign_uses(), present)
+        return tuple(use for uses in found for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
-        """Close every pair, even if closing another one fails.
-
-        Raises:
-            TestbedError: the first failure.
-        """
+        """Close every pair, even if closing another one fails. Raises the first failure."""
         # New threads: the others may run until their testbed is closed.
         with ThreadPoolExecutor(len(self._testbeds), "close") as closing:
             closed = [closing.submit(testbed.close) for testbed in self._testbeds.values()]
@@ -94,11 +79,6 @@ class LocalPairs:
         return {host: count for each in closed for host, count in each.result().items()}
 
     def _first(self, ask: Callable[[Testbed], T]) -> T:
-        """Ask the first that answers.
-
-        Raises:
-            TestbedError: none answers.
-        """
         for name, testbed in self._testbeds.items():
             if name not in self.absent:
                 try:
@@ -109,7 +89,8 @@ class LocalPairs:
 
     def _lane(self, name: str, testbed: Testbed) -> Lane:
         if name in self.absent:
-            return Lane(name, partial(_lost, name, self.absent[name]))
+            lost = PairLost(name, self.absent[name], 0.0)
+            return Lane(name, partial(at_once, lambda _workload, _run, _watch: lost))
         virtual_time = testbed.info.virtual_time
 
         def run(workload: Workload, run: int, watch: Watch | None) -> RunResult:
@@ -125,18 +106,8 @@ class LocalPairs:
         return Lane(name, lambda *asked: self._executor.submit(run, *asked))
 
 
-def _lost(name: str, reason: str, _workload: Workload, _run: int, _watch: Watch | None) -> Future[RunResult]:
-    lost: Future[RunResult] = Future()
-    lost.set_result(PairLost(name, reason, 0.0))
-    return lost
-
-
 def _info(testbed: Testbed) -> TestbedInfo | TestbedError:
     try:
         return testbed.info
     except TestbedError as error:
         return error
-
-
-def _foreign_uses(testbed: Testbed) -> tuple[ForeignUse, ...]:
-    return testbed.foreign_uses()

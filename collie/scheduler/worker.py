@@ -1,7 +1,7 @@
-"""Tasks of a worker, which dask sends by reference. A worker opens the testbed of a pair once, and keeps it.
+"""Tasks of a worker, which dask sends by reference. An error travels as text.
 
-A testbed is closed on request or after some time without a call. An error travels as text. A worker that has left its
-scheduler stops its run at the next sample, because another worker may have the pair.
+A worker opens the testbed of a pair once, and closes it on request or after some time without a call. One that has left
+its scheduler stops its run at the next sample, because another worker may have the pair.
 """
 
 from __future__ import annotations
@@ -16,16 +16,13 @@ from collie import __version__
 from collie.detect.bounds import Bound
 from collie.detect.measurement import Sample, Watch
 from collie.errors import CollieError
-from collie.ports import ForeignUse, RunResult, Testbed, TestbedInfo
-from collie.workloads.pruning import Capabilities
+from collie.ports import RunResult, Testbed, TestbedInfo
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
-Open = Callable[[], Testbed]
-"""Opens the testbed of a pair, in a worker."""
+Open = Callable[[], Testbed]  # opens the testbed of a pair, in a worker
 
-_IDLE_SECONDS = 300.0
-"""A worker then closes a testbed without calls, because its controller is gone."""
+_IDLE_SECONDS = 300.0  # a testbed without calls has lost its controller, and is closed
 _AT_WORK = ("running", "paused")
 
 
@@ -40,8 +37,6 @@ class WorkerReply(Generic[T]):
 
 @dataclass(eq=False)
 class _Kept:
-    """An open testbed of this worker, and the timer that closes it."""
-
     testbed: Testbed
     timer: Timer | None = None
     lock: Lock = field(default_factory=Lock)
@@ -54,17 +49,14 @@ class _Kept:
         self.timer.start()
 
     def stir(self) -> None:
-        """Cancel the timer."""
         if self.timer is not None:
             self.timer.cancel()
 
 
-Left = Mapping[str, int | None]
-"""Queue pairs left by a closed testbed, by host. None is unknown."""
+Left = Mapping[str, int | None]  # queue pairs left by a closed testbed, by host; None is unknown
 
 _kept: dict[str, _Kept] = {}
-_left: dict[str, Left | None] = {}
-"""Of testbeds closed by the timer."""
+_left: dict[str, Left | None] = {}  # of testbeds closed by the timer
 _keeping = Lock()
 
 
@@ -89,7 +81,7 @@ def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> WorkerReply[
 
 
 def close(key: str) -> WorkerReply[Left]:
-    """Close the testbed of a pair. The reply of a worker that never had it has no value."""
+    """Close the testbed of a pair. Without it the reply has no value."""
     with _keeping:
         kept = _kept.pop(key, None)
         before = _left.pop(key, None if kept is None else {})
@@ -118,19 +110,9 @@ def together(before: Left | None, now: Left | None) -> Left | None:
 
 
 def info(testbed: Testbed) -> TestbedInfo:
-    """Return the description of a testbed."""
+    """Return the identity of a testbed."""
     testbed.specification(Workload())  # later calls then need no host
     return testbed.info
-
-
-def capabilities(testbed: Testbed) -> Capabilities:
-    """Return the known restrictions of a testbed."""
-    return testbed.capabilities
-
-
-def foreign_uses(testbed: Testbed) -> tuple[ForeignUse, ...]:
-    """Watch every port of a testbed."""
-    return testbed.foreign_uses()
 
 
 def measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed) -> RunResult:
@@ -151,8 +133,3 @@ def specification_beside(key: str, workload: Workload) -> Bound | None:
     """Return the data sheet's bound, also during a run. None without the pair."""
     kept = _kept.get(key)
     return kept.testbed.specification(workload) if kept is not None else None
-
-
-def specification(workload: Workload, testbed: Testbed) -> Bound:
-    """Return the data sheet's bound."""
-    return testbed.specification(workload)

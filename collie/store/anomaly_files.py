@@ -1,4 +1,4 @@
-"""`anomalies/ID/`: the files that an engineer needs to run an anomaly again, written from the record."""
+"""`anomalies/ID/`: files for running an anomaly again, written from the record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collie.workloads.workload import render
 def write_anomaly(
     directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly, run: RunRecord | None
 ) -> None:
-    """Write the files of one anomaly. `run` is the recorded run that raised the suspicion."""
+    """Write the files of one anomaly. `run` raised the suspicion."""
     with Folder(directory.path) as campaign, campaign.below(ANOMALIES, anomaly.id, create_mode=0o777) as place:
         place.write("workload.json", [_pretty(render(anomaly.workload))])
         place.write("mfs.json", [_pretty(_explanation(anomaly))])

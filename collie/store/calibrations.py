@@ -21,7 +21,7 @@ _VERSION = 1
 
 
 def name_of(testbed: str, fingerprints: Mapping[str, Fingerprint], plain: Workload) -> str:
-    """Return the name of a calibration: a digest of hosts, result-changing settings and the plain workload.
+    """Return a digest of hosts, result-changing settings and the plain workload.
 
     It contains the name of the pair, because two hosts that look alike can perform differently.
     """
@@ -30,43 +30,32 @@ def name_of(testbed: str, fingerprints: Mapping[str, Fingerprint], plain: Worklo
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def default_folder() -> Path:
-    """Return the folder of calibrations, under `$XDG_STATE_HOME` or `~/.local/state`."""
+def _folder() -> Path:
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "collie" / "calibrations"
 
 
-def require_writable(folder: Path | None = None) -> None:
-    """Check that calibrations can be stored, and create the folder if it is missing.
-
-    Raises:
-        StoreUnwritable: they cannot.
-    """
-    folder = folder or default_folder()
+def require_writable() -> None:
+    """Refuse a folder without room for calibrations. Raises `StoreUnwritable`."""
+    folder = _folder()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()
 
 
-def save(calibration: Calibration, name: str, folder: Path | None = None) -> Path:
-    """Store a calibration in place of one with the same name.
-
-    Raises:
-        StoreUnwritable: it cannot be stored.
-    """
-    folder = folder or default_folder()
-    path = folder / f"{name}.json"
-    content = {"schema_version": _VERSION, **codec.encode_calibration(calibration)}
+def save(calibration: Calibration, name: str) -> Path:
+    """Store a calibration in place of one with the same name. Raises `StoreUnwritable`."""
+    path = _folder() / f"{name}.json"
+    content = {"schema_version": _VERSION, **codec.encode(calibration)}
     with writing(path):
         write_whole(path, [json.dumps(content, indent=1), "\n"], FOR_OTHERS)
     return path
 
 
-def load(name: str, folder: Path | None = None) -> Calibration | None:
+def load(name: str) -> Calibration | None:
     """Return a calibration, or None if there is none that this version understands."""
-    path = (folder or default_folder()) / f"{name}.json"
     try:
-        content = read_json(read_bytes(path, MAX_BYTES).decode())
+        content = read_json(read_bytes(_folder() / f"{name}.json", MAX_BYTES).decode())
         return codec.decode_calibration(content) if content["schema_version"] == _VERSION else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,41 +1,33 @@
-"""Bounded connections to a record, which can come from another user.
+"""Bounded connections to a record, which can come from another user, and bounded reading of its rows.
 
-SQLite refuses a row above `MAX_ROW_BYTES` before it loads it. While it reads the schema, the bounds are those of
-Collie's few tables.
+SQLite refuses a row above `MAX_ROW_BYTES` before it loads it. The schema has the bounds of Collie's few tables.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from collie.errors import StoreError
 from collie.store import schema
 
-MAX_ROW_BYTES = 4 << 20
-"""All values of a row together. A run takes some kilobytes, one on eight hosts with 10,000 counters each 3 MiB."""
+MAX_ROW_BYTES = 4 << 20  # a run on eight hosts with 10,000 counters each has 3 MiB, most have some kilobytes
 
-MAX_RUNS = 100_000
-"""Runs of a campaign, numbered from 1. Ten a minute take a week to reach it."""
+MAX_RUNS = 100_000  # numbered from 1; ten a minute take a week
 
-_MAX_SQL_BYTES = 16 << 10
-"""A statement, also one that creates a table. Collie's statements have hundreds of bytes."""
-_MAX_SCHEMA_STEPS = 2000
-"""Steps of SQLite's virtual machine to read the schema. Four tables and indexes take a hundred, a cyclic tree has no
-end."""
+_MAX_SQL_BYTES = 16 << 10  # of any statement; Collie's have hundreds of bytes
+_MAX_SCHEMA_STEPS = 2000  # of SQLite's virtual machine: Collie's schema takes a hundred, a cyclic tree has no end
 
 _BUSY_SECONDS = 10.0  # a reader can arrive while the log is emptied
 
 
 def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
-    """Open a database with URI `parameters` such as `mode=ro`. `name` is for messages.
-
-    Raises:
-        StoreError: it is damaged, or has other tables than a campaign.
-    """
+    """Open a database with URI `parameters` such as `mode=ro`. Messages use `name`. Raises `StoreError`."""
     uri = f"file:{quote(str(path.absolute()))}?{parameters}"
     with ExitStack() as on_failure, understood(name):
         connection = on_failure.enter_context(
@@ -55,36 +47,75 @@ def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
 
 
 def _require_numbered(connection: sqlite3.Connection, name: Path) -> None:
-    """Refuse runs whose numbers are not those of a campaign.
-
-    Raises:
-        StoreError: a number is out of range.
-    """
     if schema.version_of(connection, name) == 0:  # a new file
         return
     first, last = connection.execute("SELECT (SELECT min(run) FROM runs), (SELECT max(run) FROM runs)").fetchone()
     if first is not None and not 1 <= first <= last <= MAX_RUNS:
         raise StoreError(
-            f"{name} holds runs {first} to {last}, and a campaign has at most {MAX_RUNS}, from 1 on. "
-            "Nothing in it was changed"
+            f"{name} has runs {first} to {last}. A campaign has runs 1 to {MAX_RUNS} at most. Nothing in it was changed"
         )
 
 
 @contextmanager
 def understood(path: Path, *passed: type[sqlite3.Error]) -> Iterator[None]:
-    """Raise a `StoreError` for a damaged file, except for errors that the caller handles.
-
-    Raises:
-        StoreError: it is damaged.
-    """
+    """Raise a `StoreError` for a damaged file. The caller handles the errors in `passed`."""
     try:
         yield
     except passed:
         raise
     except sqlite3.DataError:
         raise StoreError(
-            f"{path} holds what no Collie wrote: a row of more than {MAX_ROW_BYTES >> 20} MiB, or a table whose "
+            f"{path} was not written by Collie: it has a row of more than {MAX_ROW_BYTES >> 20} MiB, or a table whose "
             f"statement has more than {_MAX_SQL_BYTES >> 10} KiB. Nothing in it was changed"
         ) from None
     except schema.UNREADABLE as error:
         raise schema.damaged(path, error) from None
+
+
+def bytes_of(row: Sequence[Any]) -> int:
+    """Return an upper bound of a row's bytes in its file."""
+    return sum(len(value) for value in row if isinstance(value, str | bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Limits of one read. Reading stops when either is reached."""
+
+    rows: int
+    bytes: int
+
+    def of(self, found: sqlite3.Cursor) -> list[Any]:
+        """Return the first rows of a result."""
+        rows: list[Any] = []
+        size = 0
+        with closing(found):
+            for row in found:
+                rows.append(row)
+                size += bytes_of(row)
+                if len(rows) >= self.rows or size >= self.bytes:
+                    break
+        return rows
+
+
+class RowSequence:
+    """Successive rows of a table whose first column is their number.
+
+    The pages of a hostile file can form a cycle or share content, and yield endless rows. Reading stops at a row out of
+    order, and after more bytes than the file, which can grow, has.
+    """
+
+    def __init__(self, size: Callable[[], int]) -> None:
+        self._size = size
+        self._known = self._bytes = 0
+        self._last: int | None = None
+
+    def take(self, row: Sequence[Any]) -> None:
+        """Check the next row. Raises `ValueError`."""
+        if self._last is not None and row[0] <= self._last:
+            raise ValueError("its rows are out of order")
+        self._last = row[0]
+        self._bytes += bytes_of(row)
+        if self._bytes > self._known:
+            self._known = self._size()
+        if self._bytes > self._known:
+            raise ValueError("its rows have more bytes than the file")

@@ -1,4 +1,7 @@
-"""Fingerprints in a campaign directory: `fingerprint/HOST.json`, and `HOST@2.json` after an accepted change."""
+"""Fingerprints in a campaign directory: `fingerprint/HOST.json`, and `HOST@2.json` after an accepted change.
+
+A damaged file raises a `StoreError`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import Any, TypedDict
 from collie.errors import StoreError
 from collie.files import Folder, read_bytes
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
-from collie.plain import typed
+from collie.plain import CODEC, typed
 from collie.store.directory import MAX_BYTES, writing
 from collie.untrusted import read_json
 
@@ -22,12 +25,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class KeptFingerprint:
-    """A fingerprint in a file.
-
-    Attributes:
-        position: of the host in its testbed, 0 for host A.
-        number: 1 at the start of the campaign, one more at each accepted change.
-    """
+    """A fingerprint in a file. Host A has position 0. Each accepted change has the next number from 1."""
 
     host: str
     position: int
@@ -36,11 +34,7 @@ class KeptFingerprint:
 
 
 def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> None:
-    """Store fingerprints, host A first, beside earlier ones of the same hosts. `taken` is RFC 3339.
-
-    Raises:
-        StoreError: one cannot be written, or an earlier one is damaged.
-    """
+    """Store fingerprints, host A first, beside earlier ones. `taken` is RFC 3339."""
     kept = _all(folder)
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +43,15 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
         # A subsystem's name is free text. `HOST/DEVICE` stays distinct from a host `HOST_DEVICE`.
         stem = re.sub(r"[^A-Za-z0-9._+-]", "_", host.replace("/", "+"))
         name = f"{stem}.json" if number == 1 else f"{stem}@{number}.json"  # no host name contains @
-        content = encode(KeptFingerprint(host, position, number, fingerprint), taken)
+        content = {
+            "schema_version": _VERSION,
+            "host": host,
+            "position": position,
+            "number": number,
+            "taken": taken,
+            "digest": fingerprint.digest,
+            "fingerprint": CODEC.write(fingerprint.values),
+        }
         with (
             writing(folder / name),
             Folder(folder.parent) as campaign,
@@ -59,20 +61,12 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
 
 
 def load(folder: Path) -> dict[str, Fingerprint]:
-    """Return the latest fingerprint of each host, host A first.
-
-    Raises:
-        StoreError: a file is damaged.
-    """
+    """Return the latest fingerprint of each host, host A first."""
     return _by_host(sorted(_all(folder), key=lambda each: each.number))
 
 
 def changes(folder: Path) -> tuple[HostDifference, ...]:
-    """Return the accepted changes of hosts since the campaign began.
-
-    Raises:
-        StoreError: a file is damaged.
-    """
+    """Return the accepted changes of hosts since the campaign began."""
     kept = sorted(_all(folder), key=lambda each: each.number)
     compared = compare(_by_host(kept[::-1]), _by_host(kept))
     return tuple(found for found in compared if found.differences)
@@ -83,25 +77,8 @@ def _by_host(kept: Iterable[KeptFingerprint]) -> dict[str, Fingerprint]:
     return {each.host: each.fingerprint for each in sorted(last.values(), key=lambda each: each.position)}
 
 
-def encode(kept: KeptFingerprint, taken: str) -> dict[str, Any]:
-    """Return the object that `read` reads."""
-    return {
-        "schema_version": _VERSION,
-        "host": kept.host,
-        "position": kept.position,
-        "number": kept.number,
-        "taken": taken,
-        "digest": kept.fingerprint.digest,
-        "fingerprint": {category: dict(fields) for category, fields in kept.fingerprint.values.items()},
-    }
-
-
 def read(path: Path) -> KeptFingerprint:
-    """Read a file that the user named. A link is allowed.
-
-    Raises:
-        StoreError: it is no regular file, no fingerprint, or of a newer Collie.
-    """
+    """Read a file that the user named. A link is allowed."""
     with _reading():
         return _decoded(path, read_bytes(path, MAX_BYTES))
 

@@ -1,7 +1,4 @@
-"""`status.json`: the last status of the process that runs a campaign.
-
-It shows whether the process is alive. The record does not depend on it.
-"""
+"""`status.json`: the last status of the process that runs a campaign. The record does not depend on it."""
 
 from __future__ import annotations
 
@@ -13,43 +10,36 @@ from typing import Any, cast
 
 from collie.campaign.heartbeat import Heartbeat
 from collie.errors import StoreError
+from collie.files import read_bytes
 from collie.plain import typed
-from collie.store.directory import read_some, write_whole
+from collie.store.directory import MAX_BYTES, write_whole
 from collie.untrusted import read_json
 
 SCHEMA_VERSION = 1
 
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
-    """Replace the last status.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace the last status. Raises `OSError`."""
     write_whole(path, [json.dumps({"schema_version": SCHEMA_VERSION, **asdict(heartbeat)}, allow_nan=False), "\n"])
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:
-    """Return the last status, if there is one. Early versions wrote none.
-
-    Raises:
-        StoreError: it is no status of this Collie.
-    """
+    """Return the last status. None if absent, as in early versions. Raises `StoreError` if damaged."""
     try:
-        return _heartbeat(read_json(read_some(path)))
+        return _heartbeat(read_json(read_bytes(path, MAX_BYTES, follow=False).decode()))
     except FileNotFoundError:
         return None
     except OSError as error:
         problem = error.strerror
     except ValueError as error:
         problem = str(error)
-    raise StoreError(f"{path} cannot be read: {problem}; it is written again when the campaign goes on")
+    raise StoreError(f"{path} cannot be read: {problem}; a resumed campaign writes it again")
 
 
 def _heartbeat(raw: Any) -> Heartbeat:
     raw = typed(Mapping[str, Any], raw)
     if raw.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"schema {raw.get('schema_version')!s:.40}, where this Collie knows {SCHEMA_VERSION}")
+        raise ValueError(f"it has schema {raw.get('schema_version')!s:.40}, and this Collie reads {SCHEMA_VERSION}")
     fields = {key: value for key, value in raw.items() if key != "schema_version"}
     heartbeat = cast("Heartbeat", typed(Heartbeat, fields))
     _ = heartbeat.updated_at

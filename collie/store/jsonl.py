@@ -22,7 +22,7 @@ def write_results(path: Path, runs: Iterable[RunRecord]) -> None:
 
 
 def run_line(record: RunRecord) -> dict[str, Any]:
-    """Return one run as an object with units in key names and null for unknown values."""
+    """Return one run as an object, with null for unknown values."""
     return {
         "schema_version": LINE_SCHEMA_VERSION,
         "run": record.run,
@@ -30,7 +30,7 @@ def run_line(record: RunRecord) -> dict[str, Any]:
         "finished_at_seconds": record.finished_at_seconds,
         "driven": record.driven,
         "workload": render(record.workload),
-        "verdict": codec.encode_verdict(record.verdict) if record.verdict is not None else None,
+        "verdict": codec.encode(record.verdict),
         **codec.encode_result(record.result),
     }
 

@@ -12,19 +12,13 @@ from collie.errors import StoreError, StoreUnwritable
 from collie.files import Folder
 from collie.store.directory import LOCK_NAME, writing
 
-_ATTEMPTS, _PAUSE_SECONDS = 10, 0.01
-"""`is_held` in a reader takes the lock for some microseconds."""
+_ATTEMPTS, _PAUSE_SECONDS = 10, 0.01  # `is_held` in a reader takes the lock for some microseconds
 
 
 class CampaignLock:
-    """An exclusive lock on a campaign directory, held until `release`.
+    """An exclusive lock on a campaign directory, held until `close`.
 
-    It uses a separate file. POSIX drops SQLite's locks on a database when the process closes any other descriptor of
-    that file.
-
-    Raises:
-        StoreError: another process, or another store in this one, holds the campaign.
-        StoreUnwritable: the file system refuses, or has no locks.
+    It uses a separate file: POSIX drops SQLite's locks when the process closes any other descriptor of the database.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -36,18 +30,18 @@ class CampaignLock:
             _take(self._file)
         except BlockingIOError:
             holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
-            self.release()
+            self.close()
             raise StoreError(f"campaign {directory} is in use by process {holder or 'unknown'}") from None
         except OSError as error:
-            self.release()
+            self.close()
             raise StoreUnwritable(
-                f"{directory} cannot be locked: {error.strerror}; its file system has to know flock (Lustre: mounted "
-                "with -o flock; NFS: with a lock service). Choose a folder on another one"
+                f"{directory} cannot be locked: {error.strerror}. Choose a folder on a file system that supports flock "
+                "(Lustre: mounted with -o flock; NFS: with a lock service)"
             ) from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Release the campaign. The file stays: after its removal two processes could lock two files."""
         if self._file >= 0:
             os.close(self._file)
@@ -56,21 +50,14 @@ class CampaignLock:
 
 def _take(file: int) -> None:
     for _ in range(_ATTEMPTS - 1):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_PAUSE_SECONDS)
-        else:
-            return
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(BlockingIOError):
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(_PAUSE_SECONDS)
+    return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def is_held(directory: Folder) -> bool:
-    """Return whether a process writes the campaign in a directory. It writes nothing and blocks no process.
-
-    Raises:
-        OSError: the lock is no regular file, or cannot be opened.
-    """
+    """Whether a process writes the campaign. Writes nothing and blocks no process."""
     try:
         file = directory.open(LOCK_NAME)
     except (FileNotFoundError, PermissionError):  # another user's campaign, which only that user can write

@@ -11,7 +11,7 @@ from collie.detect.symptom import Verdict
 from collie.errors import StoreError
 from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
-from collie.store.codec import decode_header, encode_header
+from collie.store.codec import decode, encode
 
 
 class MemoryStore:
@@ -19,15 +19,10 @@ class MemoryStore:
 
     def __init__(self, header: CampaignHeader) -> None:
         # Encoding turns a tuple into a list, as in a file. A resume compares headers.
-        self._header = decode_header(encode_header(header))
+        self.header = decode(CampaignHeader, encode(header))
         self._runs: dict[int, RunRecord] = {}
         self._anomalies: dict[str, Anomaly] = {}
         self._calibration = Calibration()
-
-    @property
-    def header(self) -> CampaignHeader:
-        """The campaign's header."""
-        return self._header
 
     def add_run(self, record: RunRecord) -> None:
         """Record a run."""
@@ -36,27 +31,27 @@ class MemoryStore:
         self._runs[record.run] = record
 
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
-        """Add the verdict on a run."""
+        """Record a verdict."""
         if run not in self._runs:
             raise StoreError(f"there is no run {run} to annotate")
         self._runs[run] = replace(self._runs[run], verdict=verdict, driven=driven)
 
     def runs(self, *, with_series: bool = True) -> Iterator[RunRecord]:
-        """Yield the recorded runs, with or without samples."""
+        """Yield the recorded runs."""
         for run in sorted(self._runs):
             yield self._runs[run] if with_series else self._runs[run].without_series
 
     def series(self, run: int) -> Sequence[Sample]:
-        """Return the samples of a run, empty if there are none."""
+        """Return the samples of a run."""
         result = self._runs[run].result if run in self._runs else None
         return result.measurement.series if isinstance(result, Measured) else ()
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
-        """Record an anomaly, or replace the one with the same id."""
+        """Record an anomaly."""
         self._anomalies[anomaly.id] = anomaly
 
     def anomalies(self) -> tuple[Anomaly, ...]:
-        """Return all anomalies in the order found."""
+        """Return all anomalies."""
         return tuple(self._anomalies.values())
 
     def set_calibration(self, calibration: Calibration) -> None:

@@ -2,15 +2,11 @@
 
 The state of a record decides how it is opened, each time after `vetting`:
 
-* The user's running campaign: `mode=ro`, with its log. Each run is visible at once. SQLite updates the log's index,
-  because readers report their position there.
+* The user's running campaign: `mode=ro`, with its log. SQLite updates the log's index with the readers' positions.
 * A record at rest, without a log and of the current schema: `immutable=1`, in place. SQLite opens no other file and
   takes no lock.
-* Any other, such as that of a killed process, of an older schema, or another user's running campaign: a private copy.
-  Its log is replayed and its schema migrated.
-
-A copy costs seconds and disk space for a large record, and a rescue system may lack a writable disk. It is in a new
-folder below `$TMPDIR` for this user alone, and is removed with the reader.
+* Any other, such as that of a killed process, of an older schema, or another user's running campaign: a private copy
+  below `$TMPDIR`, with its log replayed and its schema migrated.
 
 Readers block no process. If a writer starts or ends meanwhile, a copy is made again, and a record in place is reopened
 before its next answer is used.
@@ -31,24 +27,14 @@ from collie.store import connections, schema
 from collie.store.lock import is_held
 from collie.store.vetting import LOG, RECORD, Files, vetted
 
-MAX_COPIED_BYTES = 1 << 30
-"""Record and log together: some hundred thousand runs."""
+MAX_COPIED_BYTES = 1 << 30  # record and log together: some hundred thousand runs
 
 _CHUNK_BYTES = 1 << 20
-_ATTEMPTS, _PAUSE_SECONDS = 20, 0.05
-"""Attempts to copy a record while no process writes it."""
+_ATTEMPTS, _PAUSE_SECONDS = 20, 0.05  # to copy a record while no process writes it
 
 
 class Reader:
-    """A read-only connection to a record, for the thread that created it.
-
-    Attributes:
-        connection: valid until `renew`.
-
-    Raises:
-        StoreError: the record is missing, foreign, damaged, too large to copy, or never at rest.
-        StoreUnwritable: no room for a copy.
-    """
+    """A read-only connection to a record, for the thread that created it. `connection` is valid until `renew`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -59,15 +45,11 @@ class Reader:
     @property
     def is_current(self) -> bool:
         """Whether earlier answers still hold, because no process has written since."""
-        if self._in_place is None:
-            return True
-        with campaign_folder(self._directory) as folder:
-            return vetted(folder, to_write=False) == self._in_place
+        return self._in_place is None or files_of(self._directory, to_write=False) == self._in_place
 
     def size(self) -> int:
         """Return the current bytes of the record and its log."""
-        with campaign_folder(self._directory) as folder:
-            return vetted(folder, to_write=False).size
+        return files_of(self._directory, to_write=False).size
 
     def renew(self) -> None:
         """Open the record again."""
@@ -89,7 +71,7 @@ class Reader:
         except BaseException:
             self._held.close()
             raise
-        raise StoreError(f"{self._directory} is written all the time; read it as the user who runs it, or later")
+        raise StoreError(f"{self._directory} changes all the time; read it later, or as the user who runs the campaign")
 
     def _attempt(self, folder: Folder) -> sqlite3.Connection | None:
         """Open the record, or return None if it changed meanwhile."""
@@ -130,13 +112,13 @@ class Reader:
         try:
             return Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="collie-")))
         except OSError as error:
-            raise StoreUnwritable(f"{self._directory} cannot be copied to read it: {error.strerror}") from None
+            raise StoreUnwritable(f"{self._directory} cannot be copied for reading: {error.strerror}") from None
 
     def _copied(self, folder: Folder, files: Files) -> Path:
         if files.size > MAX_COPIED_BYTES:
             raise StoreError(
-                f"{folder.path / RECORD} and its log have more than {MAX_COPIED_BYTES >> 20} MiB, which is not copied "
-                "to read it; `--resume` brings a campaign of your own up to date in place"
+                f"{folder.path / RECORD} and its log have more than {MAX_COPIED_BYTES >> 20} MiB, too much to copy for "
+                "reading; `--resume` migrates your own campaign in place"
             )
         place = self._private()
         try:
@@ -145,22 +127,24 @@ class Reader:
                 _copy(folder, LOG, place, files.log.size)
         except OSError as error:
             raise StoreUnwritable(
-                f"{folder.path / RECORD} cannot be copied into {place} to read it: {error.strerror}; "
-                "name a folder with room in TMPDIR"
+                f"{folder.path / RECORD} cannot be copied into {place} for reading: {error.strerror}; "
+                "set TMPDIR to a folder with enough space"
             ) from None
         return place / RECORD
 
 
 def campaign_folder(directory: Path) -> Folder:
-    """Open the folder of a campaign.
-
-    Raises:
-        StoreError: it does not exist.
-    """
+    """Open the folder of a campaign."""
     try:
         return Folder(directory)
     except OSError as error:
         raise StoreError(f"{directory} holds no campaign: {error.strerror}") from None
+
+
+def files_of(directory: Path, *, to_write: bool) -> Files:
+    """Check and return the files of a record (`vetted`)."""
+    with campaign_folder(directory) as folder:
+        return vetted(folder, to_write=to_write)
 
 
 def _is_live(folder: Folder) -> bool:

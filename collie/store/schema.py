@@ -1,12 +1,10 @@
-"""The tables of a campaign, and the migrations of older files.
+"""The tables of a campaign, and the migrations of older files. A refused file raises a `StoreError`.
 
 1. `PRAGMA user_version` is the schema version. `PRAGMA application_id` marks the file as a campaign.
-2. Both are in the first 100 bytes of the file (sqlite.org/fileformat2.html, section 1.3). They are written before the
-   file gets its name, and never only in the write-ahead log. Thus a file that this version does not understand is
-   refused without opening it.
-3. A migration takes the file from version n to n + 1 in one transaction. Published migrations never change. New ones
-   are appended.
-4. Only the writer of a campaign migrates it. A reader migrates a copy (`reading.py`).
+2. Both are in the first 100 bytes of the file (sqlite.org/fileformat2.html, section 1.3), never only in the write-ahead
+   log. Thus a file of a later version is refused without opening it.
+3. A migration takes the file from version n to n + 1 in one transaction. Published migrations never change.
+4. Only the writer of a campaign migrates it. A reader migrates a copy.
 """
 
 from __future__ import annotations
@@ -23,11 +21,9 @@ from collie.errors import StoreError
 from collie.files import Folder
 from collie.store.vetting import RECORD
 
-APPLICATION_ID = 0x434F4C49
-"""`COLI`."""
+APPLICATION_ID = 0x434F4C49  # COLI
 
-UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""Errors of `sqlite3` on a damaged file. The second is for names that are not UTF-8."""
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the second for names that are not UTF-8
 
 _MAX_TABLES = 100
 _PAGE = 1000
@@ -65,10 +61,7 @@ def _first_tables(connection: sqlite3.Connection) -> None:
 
 
 def digest(*values: object) -> int:
-    """Return the checksum of a row. SQLite has none, and a changed digit is still a number.
-
-    It protects against faulty disks, not against deliberate changes.
-    """
+    """Return the checksum of a row. It protects against faulty disks, not against deliberate changes."""
     check = zlib.crc32(b"(")  # of `repr(values)`, one value at a time: samples take four times their size in it
     for number, value in enumerate(values):
         check = zlib.crc32(f"{', ' if number else ''}{value!r}".encode(errors="surrogatepass"), check)
@@ -99,7 +92,7 @@ def _keys(connection: sqlite3.Connection, table: str) -> Iterator[tuple[int]]:
     while keys := connection.execute(select, last).fetchall():
         for key in keys:
             if key <= last:
-                raise sqlite3.DatabaseError(f"the rows of {table} are in no order")
+                raise sqlite3.DatabaseError(f"the rows of {table} are out of order")
             last = key
             yield key
 
@@ -117,11 +110,7 @@ SCHEMA_VERSION = len(MIGRATIONS)
 
 
 def require_readable(folder: Folder) -> int:
-    """Return the schema version of a record without opening it as a database.
-
-    Raises:
-        StoreError: the file is missing, is no campaign, or needs a later Collie.
-    """
+    """Return the schema version of a record without opening it as a database."""
     path = folder.path / RECORD
     try:
         with os.fdopen(folder.open(RECORD), "rb") as file:
@@ -138,11 +127,7 @@ def require_readable(folder: Folder) -> int:
 
 
 def refuse_newer(version: int, path: Path) -> None:
-    """Refuse the schema of a later Collie.
-
-    Raises:
-        StoreError: it is newer.
-    """
+    """Refuse the schema of a later Collie."""
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"{path} has schema {version}; this Collie reads up to {SCHEMA_VERSION}. "
@@ -151,23 +136,19 @@ def refuse_newer(version: int, path: Path) -> None:
 
 
 def damaged(path: Path, error: Exception) -> StoreError:
-    """Return the error for a record that SQLite cannot read, with its remedy."""
+    """Return the error for an unreadable record, with its remedy."""
     if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
         return StoreError(f"{path} cannot be read: {error}")
     results = path.with_name("results.jsonl")
-    left = f", and {results.name} beside it has the runs up to the last orderly end" if results.exists() else ""
+    left = f" {results.name} has the runs up to the last orderly end." if results.exists() else ""
     return StoreError(
-        f"{path} cannot be read: {error}. It is damaged: put a copy in its place, or begin a new campaign; "
-        f"`sqlite3 {path.name} .recover` gets out what can still be read{left}. Nothing in it was changed"
+        f"{path} cannot be read: {error}. It is damaged: replace it by a backup, or begin a new campaign. "
+        f"`sqlite3 {path.name} .recover` recovers the readable part.{left} Nothing in it was changed"
     )
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Migrate an open file, which can be new and empty, to the current schema. The connection is in autocommit mode.
-
-    Raises:
-        StoreError: the file has a newer schema.
-    """
+    """Migrate an open file, which can be new and empty. The connection is in autocommit mode."""
     while 0 <= (version := version_of(connection, path)) < SCHEMA_VERSION:
         require_tables(connection, path)
         connection.execute("BEGIN IMMEDIATE")
@@ -180,17 +161,13 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def require_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse other tables than Collie's, and views, triggers and indexes, which could run for ever.
-
-    Raises:
-        StoreError: the file has some.
-    """
+    """Refuse other tables than Collie's, and views, triggers and indexes, which could run for ever."""
     try:
         if _tables(connection) == _own_tables(MIGRATIONS[: max(0, version_of(connection, path))]):
             return
     except UNREADABLE as error:
         raise damaged(path, error) from None
-    raise StoreError(f"{path} was not made by Collie: its tables are others than those of a campaign")
+    raise StoreError(f"{path} was not made by Collie: its tables are not those of a campaign")
 
 
 def _tables(connection: sqlite3.Connection) -> set[tuple[object, ...]]:
@@ -209,11 +186,7 @@ def _own_tables(migrations: tuple[Callable[[sqlite3.Connection], None], ...]) ->
 
 
 def version_of(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the schema version of an open file, even if only the log has it.
-
-    Raises:
-        StoreError: it is newer, from a process that was killed after its migration.
-    """
+    """Return the schema version of an open file, even if only the log has it."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     refuse_newer(version, path)
     return version

@@ -1,7 +1,6 @@
 """Packed samples: most of the bytes of a campaign, read only for pictures.
 
-Most samples of one host name the same readings. The names are written once per such shape and the readings as rows.
-Deflated, a run of some thousand readings takes a few kilobytes.
+Most samples of a host name the same readings. Those names are written once, and the readings as rows.
 """
 
 from __future__ import annotations
@@ -13,27 +12,22 @@ from typing import Any, TypedDict
 
 from collie.detect.measurement import Sample
 from collie.plain import known, typed
-from collie.store.codec import dumps, require_few_values
+from collie.store.codec import count_values, dumps, require_few_values
 from collie.untrusted import read_json
 
 MAX_BYTES = 8 << 20
 MAX_VALUES = 600_000
-MAX_SAMPLES = 10_000
-"""Of one run, unpacked: a minute at four samples a second of eight hosts with 250 counters each. Collie's longest
-run has half as many, and most have a hundredth."""
+MAX_SAMPLES = 10_000  # a minute at four samples a second of eight hosts with 250 counters each
 
 _LEVEL = 1  # zlib: twice as fast as the default, and hardly larger on such text
 
 
 def encode_series(series: Sequence[Sample]) -> bytes | None:
-    """Pack samples, or return None for none.
-
-    Above the limit of `decode_series`, every second sample of each host is dropped.
-    """
+    """Pack samples, or return None for none. Above the limits, every second sample of each host is dropped."""
     if not series:
         return None
     text = _text(series)
-    while len(series) > MAX_SAMPLES or len(text) > MAX_BYTES or sum(map(text.count, ",[{")) > MAX_VALUES:
+    while len(series) > MAX_SAMPLES or len(text) > MAX_BYTES or count_values(text) > MAX_VALUES:
         fewer = _every_second(series)
         if len(fewer) == len(series):
             return None
@@ -45,9 +39,9 @@ def _every_second(series: Sequence[Sample]) -> list[Sample]:
     seen: Counter[str] = Counter()
     kept = []
     for sample in series:
-        if seen[sample.host] % 2 == 0:
-            kept.append(sample)
         seen[sample.host] += 1
+        if seen[sample.host] % 2:
+            kept.append(sample)
     return kept
 
 
@@ -61,11 +55,7 @@ def _text(series: Sequence[Sample]) -> str:
 
 
 def decode_series(packed: Any) -> tuple[Sample, ...]:
-    """Unpack the result of `encode_series`.
-
-    Raises:
-        ValueError: it is malformed, or larger than the samples of any run.
-    """
+    """Unpack the result of `encode_series`. Raises `ValueError` above the limits, and for other data."""
     if packed is None:
         return ()
     raw: _Packed = typed(_Packed, read_json(require_few_values(_unpacked(packed), MAX_VALUES)))
@@ -76,7 +66,7 @@ def decode_series(packed: Any) -> tuple[Sample, ...]:
 
 def _unpacked(packed: Any) -> str:
     if not isinstance(packed, bytes):
-        raise ValueError("samples are no packed bytes")
+        raise ValueError("samples are not packed bytes")
     unpacking = zlib.decompressobj()
     try:
         text = unpacking.decompress(packed, MAX_BYTES)

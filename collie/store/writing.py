@@ -9,25 +9,19 @@ from pathlib import Path
 from collie.errors import StoreUnwritable
 from collie.store import schema
 from collie.store.connections import connect, understood
-from collie.store.reading import campaign_folder
-from collie.store.vetting import RECORD, vetted
+from collie.store.reading import files_of
+from collie.store.vetting import RECORD
 
 
 class Writer:
-    """The connection of the lock's holder, for the thread that created it.
-
-    Raises:
-        StoreError: the record is missing, foreign or damaged.
-        StoreUnwritable: the file system refuses.
-    """
+    """The connection of the lock's holder, for the thread that created it."""
 
     is_current = True
     """No other process writes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        with campaign_folder(directory) as folder:
-            vetted(folder, to_write=True)
+        files_of(directory, to_write=True)
         with ExitStack() as on_failure:
             path = directory / RECORD
             self.connection = on_failure.enter_context(closing(connect(path, "mode=rw", path)))
@@ -37,13 +31,12 @@ class Writer:
                     self.connection.execute("PRAGMA synchronous = FULL")
                     schema.migrate(self.connection, path)
             except sqlite3.OperationalError as error:
-                raise StoreUnwritable(f"{path} cannot be brought up to date: {error}") from None
+                raise StoreUnwritable(f"{path} cannot be migrated: {error}") from None
             on_failure.pop_all()
 
     def size(self) -> int:
         """Return the current bytes of the record and its log."""
-        with campaign_folder(self._directory) as folder:
-            return vetted(folder, to_write=True).size
+        return files_of(self._directory, to_write=True).size
 
     def renew(self) -> None:
         """Do nothing: a writer reads its own writes."""

@@ -4,12 +4,12 @@
 working directory (all keys optional)::
 
     {"data_paths": ["pyverbs"],        the available ones
-     "devices": ["rxe0", "rxe1"],      the devices
+     "devices": ["rxe0", "rxe1"],
      "die": "start",                   ends without an answer to this request
      "die_times": 1,                   at most this often, over all agents of the directory
      "hang": "connect",                never answers this
      "fail": {"prepare": {"kind": "setup", "step": "create_qp", "message": "...", "errno_name": "ENOMEM"}},
-     "engine_dies": true,              the engine ends half a window after `start`
+     "engine_dies": true,              half a window after `start`
      "silent": true,                   sends no samples
      "bytes_per_second": 1e9,          per flow
      "swing": 0.25,                    of that, alternately less and more from sample to sample

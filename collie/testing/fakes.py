@@ -33,13 +33,7 @@ FAKE_CATALOG = Catalog(
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """An anomaly of a fake testbed.
-
-    Attributes:
-        mfs: covers the workloads that show it.
-        severity: share of the time paused, or of the throughput that is missing.
-        shows: share of the runs that show it.
-    """
+    """An anomaly of a fake testbed. `shows` is the share of the covered runs that show it."""
 
     mfs: Mfs
     symptom: Symptom = Symptom.PAUSE
@@ -47,47 +41,34 @@ class Planted:
     shows: float = 1.0
 
 
-def _shown(host: HostMeasurement) -> dict[str, float | None]:
-    return {"delivered_bps": host.delivered_bps, "tx_pause_ratio": host.tx_pause_ratio}
-
-
-def _supports_everything(_workload: Workload) -> str | None:
-    return None
-
-
 @dataclass
 class FakeTestbed:
-    """A `ports.Testbed` with given anomalies, otherwise healthy and exactly at its bound.
+    """A `ports.Testbed` with planted anomalies, otherwise healthy and exactly at its bound.
 
     A run is a function of (seed, run number, workload). The diagnostic counter `pressure` rises with every satisfied
     condition of a planted set, so that a guided search can climb.
 
     Attributes:
-        planted: in order. The first that covers a workload shows.
+        planted: the first that covers a workload shows.
         line_bps: payload bits/s of each receiving host.
-        setup_failure_ratio: share of the runs whose set-up fails.
         unsupported: returns why a workload cannot run, or None.
         noise: relative spread of all readings.
-        run_seconds: virtual time of a run.
-        pause_counters: False for a NIC without them (needed to show `Symptom.LOSS`).
-        others: other users of the ports.
-        measured: all requested workloads in order.
-        closed: calls of `close`.
-        restricted: the reported capabilities.
+        pause_counters: False for a NIC without them.
+        others: foreign uses of the ports.
     """
 
     planted: Sequence[Planted] = ()
     line_bps: float = 100e9
     seed: int = 0
     setup_failure_ratio: float = 0.0
-    unsupported: Callable[[Workload], str | None] = _supports_everything
+    unsupported: Callable[[Workload], str | None] = lambda _workload: None
     noise: float = 0.0
     run_seconds: float = 30.0
     pause_counters: bool = True
     others: Sequence[ForeignUse] = ()
     measured: list[Workload] = field(default_factory=list)
     closed: int = 0
-    restricted: Capabilities = field(default_factory=Capabilities)
+    capabilities: Capabilities = field(default_factory=Capabilities)
 
     @property
     def runs(self) -> int:
@@ -100,17 +81,12 @@ class FakeTestbed:
         fingerprints = {"fake": Fingerprint({"subsystem": {"line_bps": self.line_bps}})}
         return TestbedInfo("fake", "fake", FAKE_CATALOG, {"line_bps": self.line_bps}, True, fingerprints)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """The given capabilities."""
-        return self.restricted
-
     def specification(self, workload: Workload) -> Bound:
         """Return the line rate."""
         return Bound(self.line_bps, self.line_bps / 8 * packets_per_byte(workload), "specification")
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
-        """Return the given result of the workload."""
+        """Return the planted result of the workload."""
         if self.closed:
             raise TestbedError("the fake testbed is closed")
         self.measured.append(workload)
@@ -125,7 +101,7 @@ class FakeTestbed:
         return Measured(replayed(self._measurement(workload, observed, rng), watch), self.run_seconds)
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
-        """Return who else is said to be there."""
+        """Return `others`."""
         return tuple(self.others)
 
     def close(self) -> Mapping[str, int | None]:
@@ -145,7 +121,11 @@ class FakeTestbed:
             slowest_qp_share=1.0 - unfairness if workload.qps > 1 else None,
         )
         series = tuple(
-            Sample(float(second), host.host, {**_shown(host), **host.counters})
+            Sample(
+                float(second),
+                host.host,
+                {"delivered_bps": host.delivered_bps, "tx_pause_ratio": host.tx_pause_ratio, **host.counters},
+            )
             for second in range(1, 6)
             for host in measured_hosts
         )
@@ -218,5 +198,5 @@ class ListSink:
         self.events.append(event)
 
     def of(self, kind: type[Any]) -> list[Any]:
-        """Return the events of one class, in order."""
+        """Return the events of one class."""
         return [event for event in self.events if isinstance(event, kind)]

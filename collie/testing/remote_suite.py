@@ -9,12 +9,11 @@ import pytest
 from collie.errors import CommandFailed, CommandTimeout
 from collie.ports import Remote
 
-SOON = 20.0
-"""Longer than any step of these tests on a loaded emulated machine."""
+SOON = 20.0  # longer than any step of these tests on a loaded emulated machine
 
 
 class RemoteSuite:
-    """Conformance of a `Remote` on any Linux host with coreutils, in a working directory for it alone."""
+    """Conformance of a `Remote` on any Linux host with coreutils, in an empty working directory."""
 
     @pytest.fixture
     def remote(self) -> Remote:
@@ -129,7 +128,6 @@ class RemoteSuite:
 
     @staticmethod
     def _ends(remote: Remote, pid: str) -> bool:
-        """Wait until a process has ended or is a zombie."""
         for _ in range(50):
             state = remote.run(["sh", "-c", f"cut -d' ' -f3 /proc/{int(pid)}/stat 2>/dev/null"], SOON).stdout.strip()
             if state in ("", "Z"):

@@ -96,7 +96,7 @@ class StoreSuite:
 
     @pytest.fixture
     def store(self) -> CampaignStore:
-        """Return an empty store with the header `HEADER`. Subclasses override it."""
+        """Return an empty store with the header `HEADER`."""
         raise NotImplementedError
 
     def test_a_new_store_holds_its_header_and_nothing_else(self, store: CampaignStore) -> None:
@@ -106,7 +106,6 @@ class StoreSuite:
         assert store.calibration() == Calibration()
 
     def test_a_run_comes_back_as_it_was_given(self, store: CampaignStore) -> None:
-        """Every field of every kind of result survives, floats to the last bit, unknown as unknown."""
         records = [
             measured(1),
             RunRecord(2, "confirm", Workload(), SetupFailed("qp timeout", "qp 3: 'timeout'\n", 1 / 3), 20.1 + 1 / 3),
@@ -118,7 +117,6 @@ class StoreSuite:
         assert list(store.runs()) == records
 
     def test_samples_are_read_apart_from_their_run(self, store: CampaignStore) -> None:
-        """A run can be read without its samples, and the samples without their run."""
         store.add_run(measured(1))
         store.add_run(RunRecord(2, "extract", Workload(), Unsupported("no GPU", 0.0), 21.0))
         bare = replace(measured(1), result=Measured(replace(MEASUREMENT, series=()), 20.1))
@@ -140,7 +138,6 @@ class StoreSuite:
         assert list(store.runs()) == [measured(1)]
 
     def test_runs_added_while_runs_are_read_do_not_disturb(self, store: CampaignStore) -> None:
-        """A reader sees the runs that existed when it began."""
         store.add_run(measured(1))
         seen = []
         for record in store.runs():
@@ -149,7 +146,6 @@ class StoreSuite:
         assert seen == [1]
 
     def test_an_annotation_is_kept_with_its_run(self, store: CampaignStore) -> None:
-        """The verdict and the driven counter come after the run. The last ones count."""
         store.add_run(measured(1))
         store.annotate(1, None, "rx_packets")
         store.annotate(1, VERDICT, "pressure")
@@ -161,13 +157,11 @@ class StoreSuite:
         assert list(store.runs()) == []
 
     def test_an_anomaly_comes_back_as_it_was_given(self, store: CampaignStore) -> None:
-        """Conditions over several values are tuples again."""
         store.add_run(measured(1))
         store.add_anomaly(ANOMALY)
         assert store.anomalies() == (ANOMALY,)
 
     def test_an_anomaly_that_is_given_again_keeps_its_place(self, store: CampaignStore) -> None:
-        """Extraction improves a recorded anomaly."""
         bare = replace(ANOMALY, mfs=Mfs(()), complete=False, host=None)
         second = replace(ANOMALY, id="a2", symptom=Symptom.LOW_THROUGHPUT)
         store.add_anomaly(bare)
@@ -183,7 +177,6 @@ class StoreSuite:
         assert store.calibration() == second
 
     def test_closing_twice_does_no_harm(self, store: CampaignStore) -> None:
-        """Clean-up code can close twice."""
         store.add_run(measured(1))
         store.close()
         store.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -11,7 +11,7 @@ from collie.campaign.safety import Guard
 from collie.counters.catalog import CounterKind
 from collie.detect.bounds import NOTHING_EXPECTED
 from collie.detect.judge import Thresholds, judge
-from collie.detect.measurement import START_UP_PAUSE_SECONDS, Sample, Watch
+from collie.detect.measurement import START_UP_PAUSE_SECONDS, Measurement, Sample, Watch
 from collie.detect.symptom import Symptom
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, RunResult, SetupFailed, Testbed, Unsupported
@@ -42,7 +42,7 @@ class TestbedSuite:
 
     @pytest.fixture
     def testbed(self) -> Testbed:
-        """Return a testbed. Subclasses override it, and close it if the test did not."""
+        """Return a testbed. Subclasses close it if the test did not."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -51,7 +51,6 @@ class TestbedSuite:
         return None
 
     def test_it_says_what_it_is(self, testbed: Testbed) -> None:
-        """The report and the JSON output name the testbed, and a search ranks its counters."""
         assert testbed.info.kind
         assert testbed.info.name
         names = [counter.name for counter in testbed.info.catalog.counters]
@@ -70,46 +69,38 @@ class TestbedSuite:
             assert bound.source
 
     def test_a_run_takes_time(self, testbed: Testbed) -> None:
-        """A run without cost would never end a budget."""
         for run, workload in enumerate(self.workloads, start=1):
             assert testbed.measure(workload, run).elapsed_seconds > 0
 
     def test_all_hosts_are_measured_in_order(self, testbed: Testbed) -> None:
-        for run, workload in enumerate(self.workloads, start=1):
-            measurement = _measured(testbed, workload, run).measurement
+        for workload, measurement in self._measurements(testbed):
             assert [host.host for host in measurement.hosts] == list(hosts(workload))
             assert measurement.window_seconds > 0
 
     def test_throughput_is_what_the_receivers_got(self, testbed: Testbed) -> None:
-        """A host that receives nothing has no throughput instead of zero."""
-        for run, workload in enumerate(self.workloads, start=1):
-            for host in _measured(testbed, workload, run).measurement.hosts:
-                if host.host in sinks(workload):
-                    assert host.delivered_bps is not None
-                    assert host.delivered_bps > 0
-                    assert host.delivered_pps is not None
-                    assert host.delivered_pps > 0
-                else:
-                    assert host.delivered_bps is None
-                    assert host.delivered_pps is None
+        for workload, measurement in self._measurements(testbed):
+            for host in measurement.hosts:
+                for delivered in (host.delivered_bps, host.delivered_pps):
+                    if host.host in sinks(workload):
+                        assert delivered is not None
+                        assert delivered > 0
+                    else:
+                        assert delivered is None
 
     def test_readings_are_finite_or_unknown(self, testbed: Testbed) -> None:
-        """Unknown is None. Ratios are shares of time or of packets."""
-        for run, workload in enumerate(self.workloads, start=1):
-            for host in _measured(testbed, workload, run).measurement.hosts:
+        for _, measurement in self._measurements(testbed):
+            for host in measurement.hosts:
                 assert all(value is None or math.isfinite(value) for value in host.counters.values())
                 for ratio in (host.tx_pause_ratio, host.rx_pause_ratio, host.loss_ratio):
                     assert ratio is None or 0.0 <= ratio <= 1.0
 
     def test_counters_are_those_of_the_catalog(self, testbed: Testbed) -> None:
-        """A counter outside the catalog has no unit."""
         known = {counter.name for counter in testbed.info.catalog.counters}
         measurement = _measured(testbed, self.workloads[0], 1).measurement
         for host in measurement.hosts:
             assert set(host.counters) <= known
 
     def test_samples_follow_each_other(self, testbed: Testbed) -> None:
-        """The series of each host runs forward in time."""
         measurement = _measured(testbed, self.workloads[0], 1).measurement
         for name in hosts(self.workloads[0]):
             times = [sample.seconds for sample in measurement.series if sample.host == name]
@@ -145,10 +136,7 @@ class TestbedSuite:
     def test_a_pause_storm_is_stopped_within_one_sample_of_its_budget(
         self, testbed: Testbed, storm: Workload | None
     ) -> None:
-        """The budget holds before the last sample, and that sample ends the run.
-
-        The verdict is anomalous, or inconclusive if the budget also stops the pause of a normal start-up.
-        """
+        """The verdict is anomalous, or inconclusive if the budget also stops the pause of a normal start-up."""
         if storm is None:
             pytest.skip("this testbed has no pause counters")
         budget = 0.05
@@ -179,7 +167,6 @@ class TestbedSuite:
         assert 0 < guard.pause_seconds < 3.0
 
     def test_nobody_else_uses_its_ports(self, testbed: Testbed) -> None:
-        """An idle window is no reason to refuse."""
         assert [use for use in testbed.foreign_uses() if use.forbids] == []
 
     def test_unsupported_stays_unsupported(self, testbed: Testbed) -> None:
@@ -191,8 +178,11 @@ class TestbedSuite:
             assert isinstance(result, Unsupported)
             assert result.reason
 
+    def _measurements(self, testbed: Testbed) -> Iterator[tuple[Workload, Measurement]]:
+        for run, workload in enumerate(self.workloads, start=1):
+            yield workload, _measured(testbed, workload, run).measurement
+
     def test_closing_twice_does_no_harm(self, testbed: Testbed) -> None:
-        """Clean-up code can close twice."""
         _measured(testbed, self.workloads[0], 1)
         left = testbed.close()
         assert set(left.values()) <= {0}
@@ -200,7 +190,6 @@ class TestbedSuite:
 
 
 def _pause_in_last_second(samples: Sequence[Sample]) -> float:
-    """Return the seconds of pause that a host sent in the second before its last sample."""
     ends = [0.0, *(sample.seconds for sample in samples)]
     return sum(
         (sample.values["tx_pause_ratio"] or 0.0) * (sample.seconds - begin)

@@ -15,7 +15,7 @@ import pytest
 
 from collie.app import inputs, reports
 from collie.ports import Measured, RunRecord
-from collie.store import SqliteStore
+from collie.store.sqlite import SqliteStore
 from collie.wiring import ADAPTERS
 from collie.workloads.dimension import Choice, Vector
 from collie.workloads.space import Space

@@ -6,11 +6,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from collie.content.model import load_model
-from collie.errors import ContentError, InventoryError
+from collie.content.document import read_document
+from collie.content.model import validate
+from collie.errors import Problem
 
 
 class Colour(StrEnum):
@@ -61,18 +61,19 @@ class Nic(BaseModel):
 def complaints(tmp_path: Path, text: str) -> list[tuple[int, str]]:
     path = tmp_path / "nic.yaml"
     path.write_text(text)
-    with pytest.raises(ContentError) as caught:
-        load_model(path, Nic)
-    assert {problem.path for problem in caught.value.problems} == {str(path)}
-    return [(problem.line, problem.message) for problem in caught.value.problems]
+    problems: list[Problem] = []
+    assert validate(read_document(path), Nic, problems) is None
+    assert {problem.path for problem in problems} == {str(path)}
+    return sorted((problem.line, problem.message) for problem in problems)
 
 
 def test_a_good_file_becomes_a_model(tmp_path: Path) -> None:
     path = tmp_path / "nic.yaml"
     path.write_text("name: cx\ncolour: green\ncaches:\n  icm: {entries: 64}\nspare: {entries: 2}\n")
 
-    model = load_model(path, Nic)
+    model = validate(read_document(path), Nic, [])
 
+    assert model
     assert (model.colour, model.caches["icm"].entries) == (Colour.GREEN, 64)
 
 
@@ -124,12 +125,3 @@ def test_too_many_items_are_counted(tmp_path: Path) -> None:
 
     assert line == 1
     assert message.endswith("should have at most 2 item(s)")
-
-
-def test_the_caller_chooses_the_error(tmp_path: Path) -> None:
-    (tmp_path / "hosts.yaml").write_text("speed: 1\n")
-
-    with pytest.raises(InventoryError):
-        load_model(tmp_path / "hosts.yaml", Nic, InventoryError)
-    with pytest.raises(InventoryError):
-        load_model(tmp_path / "missing.yaml", Nic, InventoryError)

@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
-from collie.store import MemoryStore, SqliteStore
+from collie.store.memory import MemoryStore
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, StoreSuite, measured
 from tests.support.strategies import anomalies, calibrations, headers, run_records, texts, verdicts
 

@@ -101,8 +101,8 @@ def test_a_damaged_record_is_said_to_be_damaged_with_what_can_be_done(
     for words in (["status", "c"], ["search", "--resume", "c"]):
         assert run(words) == 2
         said = capsys.readouterr().err
-        assert "put a copy in its place, or begin a new campaign" in said
-        assert "results.jsonl beside it has the runs up to the last orderly end" in said
+        assert "replace it by a backup, or begin a new campaign" in said
+        assert "results.jsonl has the runs up to the last orderly end" in said
 
 
 def test_what_cannot_be_written_in_the_end_is_told_after_what_was_done_to_the_network(tmp_path: Path) -> None:

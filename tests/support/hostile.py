@@ -55,7 +55,8 @@ from collie.readings.samples import AgentSample, parse_sample
 from collie.readings.window import measurement
 from collie.report.html.page import render_report
 from collie.simulator.subsystem import SubsystemFile
-from collie.store import SqliteStore, schema
+from collie.store import schema
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
 from collie.untrusted import read_json
 from collie.wiring import ADAPTERS

@@ -23,7 +23,8 @@ from random import Random
 
 from collie import bundle, campaign, report, simulator
 from collie.cli import main
-from collie.store import SqliteStore, schema
+from collie.store import schema
+from collie.store.sqlite import SqliteStore
 from collie.store.vetting import INDEX, RECORD
 from collie.testing.store_suite import measured
 from tests.support.hostile_campaigns import SPOILERS, Ground, Snapshot, decoys, downgraded, snapshot

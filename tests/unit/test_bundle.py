@@ -83,7 +83,7 @@ def test_it_needs_nothing_but_itself_and_the_standard_library() -> None:
         module
         for name, source in members.items()
         if name.endswith(".py")
-        for module, _ in imports(source)
+        for module, _ in imports(source, name.removesuffix(".py").replace("/", "."))
         if module.partition(".")[0] not in sys.stdlib_module_names and module not in modules
     }
     assert missing == set()

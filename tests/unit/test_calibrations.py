@@ -24,25 +24,33 @@ from tests.support.strategies import workloads
 KEPT = Calibration((CalibrationPoint(QpType.RC, Opcode.READ, 4096, 1.25e9, 0.1),))
 
 
-def test_what_is_kept_is_found_again_and_replaced(tmp_path: Path) -> None:
-    assert calibrations.load("x", tmp_path) is None
-    calibrations.save(KEPT, "x", tmp_path)
-    assert calibrations.load("x", tmp_path) == KEPT
-    calibrations.save(Calibration(), "x", tmp_path)
-    assert calibrations.load("x", tmp_path) == Calibration()
-    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "collie" / "calibrations"
 
 
-def test_a_file_that_is_not_understood_counts_as_none(tmp_path: Path) -> None:
+def test_what_is_kept_is_found_again_and_replaced(folder: Path) -> None:
+    assert calibrations.load("x") is None
+    calibrations.save(KEPT, "x")
+    assert calibrations.load("x") == KEPT
+    calibrations.save(Calibration(), "x")
+    assert calibrations.load("x") == Calibration()
+    assert [path.name for path in folder.iterdir()] == ["x.json"]
+
+
+def test_a_file_that_is_not_understood_counts_as_none(folder: Path) -> None:
+    folder.mkdir(parents=True)
     for text in ("", "[]", '{"schema_version": 99, "points": []}', '{"schema_version": 1}'):
-        (tmp_path / "x.json").write_text(text)
-        assert calibrations.load("x", tmp_path) is None
+        (folder / "x.json").write_text(text)
+        assert calibrations.load("x") is None
 
 
 @pytest.mark.parametrize("replacement", [name for name in ODDITIES if name != "device node"])
-def test_what_is_no_file_counts_as_none(replacement: str, tmp_path: Path) -> None:
-    ODDITIES[replacement](tmp_path / "x.json")
-    assert calibrations.load("x", tmp_path) is None
+def test_what_is_no_file_counts_as_none(replacement: str, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    ODDITIES[replacement](folder / "x.json")
+    assert calibrations.load("x") is None
 
 
 @given(workloads())
@@ -104,6 +112,6 @@ def test_a_calibration_that_cannot_be_kept_in_the_end_is_printed_all_the_same(
 def test_a_calibration_is_printed_and_kept(testbed: _Breaking, tmp_path: Path) -> None:
     testbed.measured.append(Workload())  # nothing breaks
     printed = answer(*CALIBRATE, cwd=tmp_path)
-    kept = calibrations.load(Path(printed["kept_in"]).stem, testbed.folder)
+    kept = calibrations.load(Path(printed["kept_in"]).stem)
     assert kept is not None
     assert len(kept.points) == len(printed["points"]) > 0

@@ -75,7 +75,7 @@ def test_hosts_that_do_not_answer_any_more_leave_nothing_open(begun: Path, monke
     with pytest.raises(HostUnreachable):
         campaigns.resume(ADAPTERS, begun, None)
     assert silent.closed
-    CampaignLock(begun).release()
+    CampaignLock(begun).close()
 
 
 def test_a_record_that_cannot_be_gone_on_with_leaves_nothing_open(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_record_that_cannot_be_gone_on_with_leaves_nothing_open(begun: Path, m
     with pytest.raises(StoreError, match="it holds no campaign"):
         campaigns.resume(ADAPTERS, begun, None)
     assert testbed.closed
-    CampaignLock(begun).release()
+    CampaignLock(begun).close()
 
 
 def test_a_campaign_that_cannot_be_begun_leaves_nothing_open(
@@ -97,4 +97,4 @@ def test_a_campaign_that_cannot_be_begun_leaves_nothing_open(
     with pytest.raises(StoreError, match=r"fingerprint cannot be read: Not a directory"):
         campaigns.begin(ADAPTERS, choice, tmp_path / "c")
     assert testbed.closed
-    CampaignLock(tmp_path / "c").release()
+    CampaignLock(tmp_path / "c").close()

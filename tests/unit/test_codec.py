@@ -18,7 +18,6 @@ from collie.plain import CODEC
 from collie.ports import CampaignHeader, Measured, RunRecord, SetupFailed
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
-from collie.store.codec import decode_anomaly, decode_verdict, encode_anomaly, encode_verdict
 from collie.store.jsonl import run_line
 from collie.store.records import from_row, to_row
 from collie.store.series import decode_series, encode_series
@@ -46,17 +45,17 @@ def test_an_anomaly_survives(anomaly: Anomaly) -> None:
 
 @given(verdicts())
 def test_a_verdict_survives(verdict: Verdict) -> None:
-    assert codec.decode_verdict(through_json(codec.encode_verdict(verdict))) == verdict
+    assert codec.decode(Verdict, through_json(codec.encode(verdict))) == verdict
 
 
 @given(calibrations())
 def test_a_calibration_survives(calibration: Calibration) -> None:
-    assert codec.decode_calibration(through_json(codec.encode_calibration(calibration))) == calibration
+    assert codec.decode_calibration(through_json(codec.encode(calibration))) == calibration
 
 
 @given(headers())
 def test_a_header_survives(header: CampaignHeader) -> None:
-    assert codec.decode_header(through_json(codec.encode_header(header))) == header
+    assert codec.decode(CampaignHeader, through_json(codec.encode(header))) == header
 
 
 @given(run_records())
@@ -68,7 +67,7 @@ def test_a_line_of_results_is_json_of_one_line(record: RunRecord) -> None:
 
 def test_settings_come_back_as_json_has_them() -> None:
     header = CampaignHeader("c", {}, "s", "r", {"sizes": (1, 2), "opcode": Opcode.SEND}, 1, "now")
-    assert codec.decode_header(codec.encode_header(header)).settings == {"sizes": [1, 2], "opcode": "SEND"}
+    assert codec.decode(CampaignHeader, codec.encode(header)).settings == {"sizes": [1, 2], "opcode": "SEND"}
 
 
 @pytest.mark.parametrize("value", [object(), b"bytes", {1, 2}])
@@ -129,15 +128,15 @@ def test_a_line_holds_inputs_and_outputs_with_units_and_no_samples() -> None:
 
 
 def test_a_finding_of_an_earlier_collie_has_no_telling_counters() -> None:
-    raw = encode_anomaly(ANOMALY)
+    raw = codec.encode_anomaly(ANOMALY)
     del raw["telling"], raw["hint"]
-    assert decode_anomaly(raw) == replace(ANOMALY, telling=(), hint="")
+    assert codec.decode_anomaly(raw) == replace(ANOMALY, telling=(), hint="")
 
 
 def test_a_verdict_of_an_earlier_collie_has_no_margin() -> None:
-    raw = encode_verdict(VERDICT)
+    raw = codec.encode(VERDICT)
     del raw["margin"]
-    assert decode_verdict(raw) == replace(VERDICT, margin=0.0)
+    assert codec.decode(Verdict, raw) == replace(VERDICT, margin=0.0)
 
 
 def test_a_run_of_an_earlier_collie_names_no_data_path() -> None:

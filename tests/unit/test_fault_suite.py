@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from collie.store import SqliteStore
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from tests.support.faults.flatness import Allowance, Reading, Value, table, trends
 from tests.support.faults.lab import LAB

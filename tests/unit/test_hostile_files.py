@@ -13,9 +13,10 @@ from collie.campaign.heartbeat import Heartbeat, ProcessState
 from collie.errors import StoreError
 from collie.inventory.fingerprint import Fingerprint
 from collie.report.html.page import write_page, write_report
-from collie.store import SqliteStore, heartbeat
+from collie.store import heartbeat
 from collie.store.fingerprints import load as load_fingerprints, save as save_fingerprints
 from collie.store.lock import CampaignLock
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 
 
@@ -95,7 +96,7 @@ def test_a_file_of_a_campaign_is_not_read_or_locked_through_a_link(
 def test_a_lock_is_for_its_owner_alone_as_others_could_hold_it_for_ever(tmp_path: Path) -> None:
     (tmp_path / "campaign.lock").write_text("1\n")
     (tmp_path / "campaign.lock").chmod(0o644)
-    CampaignLock(tmp_path).release()
+    CampaignLock(tmp_path).close()
     assert (tmp_path / "campaign.lock").stat().st_mode & 0o777 == 0o600
 
 

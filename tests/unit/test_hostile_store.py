@@ -23,9 +23,10 @@ from collie.cli.main import run
 from collie.errors import StoreError
 from collie.ports import RunRecord, SetupFailed
 from collie.report.html.page import render_report, write_report
-from collie.store import SqliteStore, codec, heartbeat, schema, series
+from collie.store import codec, heartbeat, schema, series
 from collie.store.connections import MAX_RUNS
 from collie.store.fingerprints import load as load_fingerprints
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from collie.workloads.workload import Workload
 from tests.support.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, downgraded, snapshot
@@ -87,10 +88,10 @@ def test_a_writer_changes_nothing_beside_a_spoiled_campaign(campaign: Path, vers
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("journal with a super-journal", "-journal stands beside the record, and SQLite would act on it"),
-        ("log, no log", "-wal was not made by Collie: it is no write-ahead log of SQLite"),
-        ("log: FIFO", "-wal was not made by Collie: it is no regular file"),
-        ("index: link", "-shm was not made by Collie: it is no regular file"),
+        ("journal with a super-journal", "-journal lies beside the record. SQLite would act on it"),
+        ("log, no log", "-wal was not made by Collie: it is not a write-ahead log of SQLite"),
+        ("log: FIFO", "-wal was not made by Collie: it is not a regular file"),
+        ("index: link", "-shm was not made by Collie: it is not a regular file"),
         ("record: link", r"campaign\.sqlite cannot be read: it is a symbolic link"),
         ("record: FIFO", r"campaign\.sqlite cannot be read: it is a FIFO"),
     ],
@@ -105,14 +106,14 @@ def test_what_sqlite_would_act_on_is_refused(campaign: Path, name: str, message:
 @pytest.mark.parametrize("version", range(1, schema.SCHEMA_VERSION + 1))
 def test_more_runs_than_a_campaign_has_are_refused_at_once(campaign: Path, version: int, read_only: bool) -> None:
     SPOILERS["a million runs"](ground(campaign, version))
-    with pytest.raises(StoreError, match=f"holds runs 1 to 1001000, and a campaign has at most {MAX_RUNS}"):
+    with pytest.raises(StoreError, match=f"has runs 1 to 1001000. A campaign has runs 1 to {MAX_RUNS} at most"):
         SqliteStore.open(campaign, read_only=read_only)
 
 
 def test_as_many_runs_as_fit_are_recorded_and_no_further_one(campaign: Path) -> None:
     with SqliteStore.open(campaign) as store:
         store.add_run(measured(MAX_RUNS))
-        with pytest.raises(StoreError, match=f"holds {MAX_RUNS} runs, and no more fit"):
+        with pytest.raises(StoreError, match=f"has {MAX_RUNS} runs, the maximum"):
             store.add_run(measured(MAX_RUNS + 1))
     with SqliteStore.open(campaign, read_only=True) as store:
         assert [record.run for record in store.runs()][-1] == MAX_RUNS
@@ -121,7 +122,7 @@ def test_as_many_runs_as_fit_are_recorded_and_no_further_one(campaign: Path) -> 
 @pytest.mark.parametrize("name", ["runs of emoji", "runs driven by emoji"])
 def test_names_of_a_run_that_no_collie_gives_are_refused(campaign: Path, name: str) -> None:
     SPOILERS[name](ground(campaign))
-    expected = pytest.raises(StoreError, match="run 1: a name of 1000000 characters, and 200 are the most")
+    expected = pytest.raises(StoreError, match="run 1: a name has 1000000 characters; the limit is 200")
     with SqliteStore.open(campaign, read_only=True) as store, expected:
         list(store.runs())
 
@@ -206,7 +207,7 @@ RENAMED = [{**host, "host": "renamed"} for host in codec.encode_result(measured(
         ("campaign.header", "[]"),
         ("campaign.header", b"\x00\xff"),
         ("campaign.header", "[" * 100_000),
-        ("campaign.header", json.dumps({**codec.encode_header(HEADER), "seed": "1"})),
+        ("campaign.header", json.dumps({**codec.encode(HEADER), "seed": "1"})),
         ("campaign.calibration", '{"points": [{"qp_type": "RC"}]}'),
         ("runs.result", result(hosts=[{"host": "a", "tx_pause_ratio": "much"}])),
         ("runs.result", result(hosts=7)),
@@ -234,7 +235,7 @@ RENAMED = [{**host, "host": "renamed"} for host in codec.encode_result(measured(
 def test_a_value_that_no_collie_wrote_is_refused_in_words(campaign: Path, place: str, value: object) -> None:
     table, column = place.split(".")
     spoil(campaign, f"UPDATE {table} SET {column} = ?", values=(value,))
-    with pytest.raises(StoreError, match="holds what no Collie wrote") as caught:
+    with pytest.raises(StoreError, match="is damaged, or was not written by Collie") as caught:
         use(campaign)
     assert len(str(caught.value)) < 1000
 

@@ -25,7 +25,7 @@ from collie.report.quantities import name_testbed, packet_rate, percent, rate as
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
 from collie.search.discovery import DiscoveryEstimate
 from collie.search.discriminating_counters import DiscriminatingCounter
-from collie.store import MemoryStore
+from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.workload import Opcode, Workload, render
 from tests.support.campaigns import HEADER, PAUSING, SPACE, fill

@@ -14,8 +14,9 @@ import pytest
 from collie.detect.measurement import Sample
 from collie.errors import StoreError
 from collie.files import Folder
-from collie.store import SqliteStore, codec, lock, reading, schema, series, sqlite
-from collie.store.rows import Page, RowSequence
+from collie.store import codec, lock, reading, schema, series, sqlite
+from collie.store.connections import Page, RowSequence
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from tests.support.hostile_campaigns import downgraded, snapshot, unflushed
 
@@ -63,7 +64,7 @@ def test_a_reader_makes_no_log_where_the_writer_has_none_yet(campaign: Path) -> 
     before = snapshot(campaign)
     assert runs_of(campaign) == [1]
     assert snapshot(campaign) == before
-    held.release()
+    held.close()
 
 
 def test_a_reader_of_a_live_campaign_is_never_behind(campaign: Path) -> None:
@@ -114,16 +115,16 @@ def test_a_reader_that_asks_for_the_lock_keeps_no_writer_out(campaign: Path) -> 
 def test_a_record_that_is_too_large_to_copy_is_refused(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     downgraded(campaign / "campaign.sqlite", 1)
     monkeypatch.setattr(reading, "MAX_COPIED_BYTES", 1 << 10)
-    with pytest.raises(StoreError, match="is not copied to read it"):
+    with pytest.raises(StoreError, match="too much to copy for reading"):
         SqliteStore.open(campaign, read_only=True)
 
 
 def test_rows_in_no_order_or_larger_than_their_file_are_refused() -> None:
     sequence = RowSequence(lambda: 10)
     sequence.take((1, "x" * 5))
-    with pytest.raises(ValueError, match="in no order"):
+    with pytest.raises(ValueError, match="out of order"):
         sequence.take((1, ""))
-    with pytest.raises(ValueError, match="more than the file"):
+    with pytest.raises(ValueError, match="more bytes than the file"):
         sequence.take((2, b"x" * 6))
 
 
@@ -154,7 +155,7 @@ def test_a_campaign_takes_and_gives_so_many_anomalies(campaign: Path, monkeypatc
     with SqliteStore.open(campaign) as store:
         store.add_anomaly(ANOMALY)
         store.add_anomaly(ANOMALY)  # once more, as after an explanation
-        with pytest.raises(StoreError, match="no more fit"):
+        with pytest.raises(StoreError, match="the maximum"):
             store.add_anomaly(replace(ANOMALY, id="a2"))
 
 

@@ -21,7 +21,8 @@ from collie.report.html.page import environment, render_report, write_page, writ
 from collie.report.html.unanswered import unanswered
 from collie.report.html.view import campaign_view
 from collie.search.discriminating_counters import DiscriminatingCounter, hint
-from collie.store import MemoryStore, SqliteStore
+from collie.store.memory import MemoryStore
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import measured
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Drop

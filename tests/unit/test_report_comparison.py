@@ -19,7 +19,7 @@ from collie.report.html.comparison import (
 )
 from collie.report.html.page import render_comparison
 from collie.search.anomaly import Anomaly
-from collie.store import MemoryStore
+from collie.store.memory import MemoryStore
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
 from tests.support.campaigns import HEADER, SPACE, fill

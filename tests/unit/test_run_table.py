@@ -11,7 +11,7 @@ import pytest
 from collie.detect.symptom import Outcome, Verdict
 from collie.ports import CampaignStore, Measured, RunRecord, SetupFailed
 from collie.report.terminal.runs import COLUMNS, Row, run_rows, write_csv
-from collie.store.codec import encode_verdict
+from collie.store import codec
 from collie.store.jsonl import run_line
 from collie.store.memory import MemoryStore
 from collie.testing.store_suite import MEASUREMENT, VERDICT, WORKLOAD
@@ -76,7 +76,7 @@ def test_a_line_of_results_holds_inputs_outputs_and_verdict() -> None:
     record = RunRecord(7, "search", WORKLOAD, Measured(MEASUREMENT, 20.0), 140.0, VERDICT, "pressure")
     line = json.loads(json.dumps(run_line(record)))
     assert line["schema_version"] == 1
-    assert line["verdict"] == encode_verdict(VERDICT)
+    assert line["verdict"] == codec.encode(VERDICT)
     assert set(FIELD_NAMES) <= set(line["workload"])
     assert line["hosts"][1]["delivered_bps"] == 1e11 / 3
     assert line["hosts"][0]["counters"]["absent"] is None

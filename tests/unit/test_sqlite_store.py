@@ -20,7 +20,8 @@ from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.errors import StoreError, StoreUnwritable, TestbedError
 from collie.files import Folder
 from collie.ports import CampaignHeader
-from collie.store import SqliteStore, schema
+from collie.store import schema
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Opcode, QpType
@@ -28,7 +29,7 @@ from collie.workloads.workload import Opcode, QpType
 WRITER = """
 import sys
 from pathlib import Path
-from collie.store import SqliteStore
+from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
 
 path = Path(sys.argv[1])
@@ -120,7 +121,10 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with pytest.raises(StoreUnwritable, match="cannot be locked: Function not implemented; its file system"):
+    with pytest.raises(
+        StoreUnwritable,
+        match=r"cannot be locked: Function not implemented\. Choose a folder on a file system that supports flock",
+    ):
         SqliteStore.create(tmp_path / "campaign", HEADER)
 
 
@@ -243,7 +247,7 @@ def test_a_damaged_index_is_said_to_be_damaged_by_whoever_writes_to_it(tmp_path:
         file.write(b"\xff" * 64)
     with SqliteStore.open(tmp_path / "c") as store:
         assert store.anomalies() == (ANOMALY,), "which takes no index"
-        with pytest.raises(StoreError, match=r"malformed.*put a copy in its place, or begin a new campaign") as raised:
+        with pytest.raises(StoreError, match=r"malformed.*replace it by a backup, or begin a new campaign") as raised:
             store.add_anomaly(ANOMALY)
         assert raised.value.exit_code == 2
 
@@ -261,9 +265,9 @@ def read_everything(path: Path) -> None:
         ("UPDATE runs SET result = replace(result, '1', '2')", "run 1"),
         ("UPDATE runs SET driven = 'tx_packets'", "run 1"),
         ("UPDATE runs SET digest = NULL", "run 1"),
-        ("UPDATE anomalies SET anomaly = replace(anomaly, '1', '2')", "an anomaly"),
-        ("UPDATE campaign SET header = replace(header, '1', '2')", "its header"),
-        ("UPDATE campaign SET calibration = '[ ]'", "its header"),
+        ("UPDATE anomalies SET anomaly = replace(anomaly, '1', '2')", "anomaly 1"),
+        ("UPDATE campaign SET header = replace(header, '1', '2')", "header"),
+        ("UPDATE campaign SET calibration = '[ ]'", "header"),
     ],
 )
 def test_what_is_not_what_was_written_is_refused_though_it_could_be_read(
@@ -275,7 +279,7 @@ def test_what_is_not_what_was_written_is_refused_though_it_could_be_read(
         store.add_anomaly(ANOMALY)
     with closing(sqlite3.connect(tmp_path / "c" / "campaign.sqlite")) as connection, connection:
         connection.execute(statement)
-    with pytest.raises(StoreError, match=f"{what}.*its checksum does not fit.*put a copy in its place"):
+    with pytest.raises(StoreError, match=f"{what}.*its checksum is wrong.*Replace it by a backup"):
         read_everything(tmp_path / "c")
 
 
@@ -359,7 +363,7 @@ def test_what_cannot_be_exported_does_not_hide_what_went_wrong_before(tmp_path: 
     ("in_the_way", "message"),
     [
         ("campaign.lock", "cannot be written: it is a directory, not a regular file"),
-        ("campaign.sqlite.new", "no campaign can be made in .*: "),
+        ("campaign.sqlite.new", "no campaign can be created in .*: "),
         ("campaign.sqlite", "already holds a campaign"),
     ],
 )
@@ -384,7 +388,7 @@ def test_nothing_is_overwritten_by_a_new_campaign(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "c", HEADER) as store:
         store.add_run(measured(1))
     before = contents(tmp_path)
-    with pytest.raises(StoreError, match="already holds a campaign; go on with it by --resume"):
+    with pytest.raises(StoreError, match="already holds a campaign; continue it with --resume"):
         SqliteStore.create(tmp_path / "c", HEADER)
     assert contents(tmp_path) == before
 
@@ -394,7 +398,7 @@ def test_a_new_campaign_does_not_move_in_with_other_files(tmp_path: Path) -> Non
     with pytest.raises(StoreError, match=r"is not empty \(thesis.tex\)"):
         SqliteStore.create(tmp_path, HEADER)
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be made a campaign directory"):
+    with pytest.raises(StoreError, match="cannot become a campaign directory"):
         SqliteStore.create(tmp_path / "file", HEADER)
 
 
@@ -402,7 +406,7 @@ def test_an_anomaly_takes_along_what_is_needed_to_run_it_again(tmp_path: Path) -
     with SqliteStore.create(tmp_path / "my campaign", HEADER) as store:
         store.add_run(measured(1))
         store.add_anomaly(ANOMALY)
-        files = contents(store.directory.anomaly("a1"))
+        files = contents(store.directory.path / "anomalies/a1")
     assert json.loads(files["workload.json"])["qps"] == 7
     mfs = json.loads(files["mfs.json"])
     assert mfs["features"][0] == {"dimension": "qp_type", "op": "==", "value": "UD"}
@@ -410,6 +414,6 @@ def test_an_anomaly_takes_along_what_is_needed_to_run_it_again(tmp_path: Path) -
     assert "collie reproduce 'my campaign/a1' --controls" in files["reproduce.txt"].decode()
     with SqliteStore.open(tmp_path / "my campaign") as store:
         store.add_anomaly(replace(ANOMALY, id="a2", mfs=Mfs(())))
-        unexplained = contents(store.directory.anomaly("a2"))
+        unexplained = contents(store.directory.path / "anomalies/a2")
     assert "--controls" not in unexplained["reproduce.txt"].decode(), "there is no condition to break"
     assert len(files["series.jsonl"].splitlines()) == 3

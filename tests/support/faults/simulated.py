@@ -148,7 +148,7 @@ def cause_named(trial: Trial, ended: Ended, pattern: str) -> str:
         return "had written everything"
     trial.expect(ended.code == 3, f"exit {ended.code}, where the machine is to blame: {ended.err[-300:]}")
     trial.expect(re.search(pattern, ended.err) is not None, f"no cause is named: {ended.err[-300:]}")
-    begun = "no campaign can be made" not in ended.err and trial.database.exists()
+    begun = "no campaign can be created" not in ended.err and trial.database.exists()
     trial.expect(not begun or "--resume" in ended.err or "brought up" in ended.err, f"no way on: {ended.err[-300:]}")
     return "ended, naming the cause; resumed"
 
