@@ -23,7 +23,7 @@ from collie.hosts.session import Archive
 from collie.inventory.fingerprint import Fingerprint, HostDifference
 from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import REAL_HOSTS
-from collie.ssh import LocalRemote
+from collie.ssh.local import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload

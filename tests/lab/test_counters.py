@@ -20,7 +20,7 @@ from collie.inventory.hosts import Host, Pair
 from collie.ports import Measured
 from collie.readings.curve import Curve
 from collie.readings.samples import AgentSample, snapshot
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.workloads.workload import Workload
 
 pytestmark = pytest.mark.lab

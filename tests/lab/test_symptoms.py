@@ -18,7 +18,7 @@ from collie.detect.symptom import Symptom, Verdict
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.inventory.hosts import Pair
 from collie.ports import CampaignHeader, Measured, Remote
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
 from collie.workloads.workload import Opcode, QpType, Workload
