@@ -36,12 +36,7 @@ class BoxRule:
 
 @dataclass(frozen=True)
 class Box:
-    """A set of workloads: a product of values, each ascending where ordered.
-
-    Attributes:
-        base: gives every other field.
-        sizes: of each message in the list.
-    """
+    """A set of workloads: a product of values, each ascending where ordered. `base` gives every other field."""
 
     base: Workload
     values: Mapping[str, Values]

@@ -240,8 +240,6 @@ def _diagnosis(
     4. Otherwise the plainest probe with a deviation decides. In a plain probe it is the resource counter that rose
        most, else the delivered rate, else the largest deviation. In a special probe it is the stressed component, if
        such a counter rose or the rate fell.
-
-    `odd` is not empty and begins with the largest deviation.
     """
     kinds = {counter.name: counter.kind for counter in catalog.counters}
     probes = {probe.name: probe for probe in battery}

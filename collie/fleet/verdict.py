@@ -80,8 +80,7 @@ class FleetVerdict:
     Attributes:
         standings: the oddest host first.
         unjudged: hosts with too few readings.
-        metrics: number of metrics compared.
-        false_alarm: bound on the probability of accusing a fleet without an odd host.
+        metrics: number of compared metrics.
     """
 
     standings: tuple[HostAssessment, ...]

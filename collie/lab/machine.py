@@ -107,7 +107,6 @@ def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> 
     Raises:
         PortTaken: its SSH port is in use.
         NeverBooted: QEMU refused to start with KVM.
-        LabError: QEMU refused to start without KVM.
     """
     folder = state.machine(machine.name)
     lines = [f"{other.data_address} {other.name}\n" for other in lab.machines]

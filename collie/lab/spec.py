@@ -64,13 +64,7 @@ class MachineSpec:
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
-    """A lab, sufficient to start it again.
-
-    Attributes:
-        image: name of the image's cache entry.
-        accelerator: `kvm` or `tcg`.
-        sockets: directory of the data network's sockets.
-    """
+    """A lab, sufficient to start it again: with its image's cache entry, and the directory of its sockets."""
 
     release: str
     image: str

@@ -35,13 +35,11 @@ def fingerprint(blob: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TrustedKeys:
-    """The keys that a host may present.
+    """The keys that a host may present. No fingerprints for an unknown host.
 
     Attributes:
-        fingerprints: empty for an unknown host.
         attempts: signature algorithms to offer, one tuple per connection. The offer decides which key a server shows,
             so a pinned fingerprint of unknown type may take several.
-        source: for messages.
     """
 
     host: str

@@ -20,7 +20,6 @@ class Sizes:
     """Lists of message sizes.
 
     Attributes:
-        values: of each element.
         only: exactly this list.
         first: values of the first element, where not `values`.
     """

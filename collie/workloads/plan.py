@@ -18,12 +18,7 @@ ROLES = tuple(string.ascii_lowercase[: MAX_PARTNERS + 1])
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """`qps` queue pairs from a requester to a responder on another host, or on the same one.
-
-    Attributes:
-        requester, responder: roles: `a`, `b`, `c`, ...
-        label: name, where requester and responder are ambiguous.
-    """
+    """`qps` queue pairs from one role (`a`, `b`, ...) to another or the same. An ambiguous flow has a `label`."""
 
     requester: str
     responder: str

@@ -20,12 +20,7 @@ _LIMITS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """The limit of a testbed in one dimension, or of one host's capacity: `total_mrs` or `pinned_bytes`.
-
-    Attributes:
-        reason: the limit and its origin.
-        only: the possible values of a dimension without order.
-    """
+    """A testbed's limit in a dimension, or of a host: `total_mrs` or `pinned_bytes`. `reason` includes its origin."""
 
     name: str
     reason: str
