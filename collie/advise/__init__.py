@@ -1,1 +1,1 @@
-"""Known anomalies that an application can hit, and the cheapest change that avoids them. Pure."""
+"""Known anomalies that an application can hit, and the changes that avoid them. Pure."""

@@ -1,4 +1,4 @@
-"""Rules, and boxes of workloads that satisfy or break them (see `solver.py`)."""
+"""Rules, and boxes of workloads (see `solver.py`)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ _MESSAGES = "messages"
 
 @dataclass(frozen=True, slots=True)
 class BoxRule:
-    """A predicate on workloads.
+    """A predicate on the `fields` of workloads.
 
     Attributes:
-        fields: the fields that it reads.
-        holds: whether a workload satisfies it.
         more: ordered fields in which larger is easier. In the others smaller is.
         apart: ordered fields without an easier side.
     """
@@ -38,14 +36,7 @@ class BoxRule:
 
 @dataclass(frozen=True)
 class Box:
-    """A set of workloads: a product of values.
-
-    Attributes:
-        base: gives every other field.
-        values: by dimension, none of them empty.
-        sizes: of each message in the list.
-        ordered: the dimensions with ascending values.
-    """
+    """A set of workloads: a product of values, each ascending where ordered. `base` gives every other field."""
 
     base: Workload
     values: Mapping[str, Values]
@@ -53,7 +44,7 @@ class Box:
     ordered: frozenset[str]
 
     def nearest(self, target: Workload) -> Workload:
-        """Return the workload nearest to another one, dimension by dimension."""
+        """Return the workload nearest to another one."""
         changes = {
             name: closest(values, target.get(name), ordered=name in self.ordered)
             for name, values in self.values.items()
@@ -63,7 +54,7 @@ class Box:
         return self.base.with_(**changes, messages=tuple(sizes))
 
     def corners(self, rule: BoxRule, *, easiest: bool) -> Iterator[Workload]:
-        """Yield the easiest or hardest workload for a rule, per combination of values without an easier side."""
+        """Yield the easiest or hardest workloads for a rule: one per combination of values without an easier side."""
         names = [name for name in rule.fields if name in self.values]
         single = [name for name in names if self._is_single(name, rule)]
         ends = {name: rule.end(name, self.values[name], easiest=easiest) for name in names if name not in single}
@@ -88,16 +79,16 @@ class Box:
             if len(values) > 1 and box._is_single(name, rule):
                 box = box.with_(name, tuple(value for value in values if box.with_(name, (value,)).may_keep(rule)))
             elif len(values) > 1:
-                box = box.with_(name, _eased(values, rule, name, box.with_))
+                box = box.with_(name, _eased(values, rule, name, partial(box.with_, name)))
         for slot, values in enumerate(box.sizes if _MESSAGES in rule.fields else ()):
             if len(values) > 1:
-                box = box.with_size(slot, _eased(values, rule, _MESSAGES, partial(_sized, box, slot)))
+                box = box.with_size(slot, _eased(values, rule, _MESSAGES, partial(box.with_size, slot)))
         return box
 
     def parts(self, rule: BoxRule, target: Workload) -> Iterator[Box]:
         """Split a dimension that a rule reads, the easier half or the target's value first.
 
-        Yields nothing when all fields of the rule have one value: every workload then breaks it.
+        Yields nothing when all fields of the rule have one value.
         """
         count = {name: len(self.values[name]) for name in rule.fields if len(self.values.get(name, ())) > 1}
         single = [name for name in count if self._is_single(name, rule)]
@@ -116,11 +107,11 @@ class Box:
                 yield self.with_(longest, half)
 
     def with_(self, name: str, values: Values) -> Box:
-        """Return the box with other values of one dimension."""
+        """Return the box with other values."""
         return replace(self, values={**self.values, name: values})
 
     def with_size(self, slot: int, values: Values) -> Box:
-        """Return the box with other sizes of one message."""
+        """Return the box with other sizes of a message."""
         return replace(self, sizes=(*self.sizes[:slot], values, *self.sizes[slot + 1 :]))
 
     def _is_single(self, name: str, rule: BoxRule) -> bool:
@@ -136,12 +127,12 @@ def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
     return min(near, key=lambda value: abs(value - wanted)) if near else values[-1]
 
 
-def _eased(values: Values, rule: BoxRule, name: str, with_: Callable[[str, Values], Box]) -> Values:
+def _eased(values: Values, rule: BoxRule, name: str, with_: Callable[[Values], Box]) -> Values:
     """Return the values that can satisfy a rule, which the easiest one does."""
     more = name in rule.more
 
     def may_keep(distance: int) -> bool:
-        return with_(name, (values[distance if more else -1 - distance],)).may_keep(rule)
+        return with_((values[distance if more else -1 - distance],)).may_keep(rule)
 
     if may_keep(0):
         return values
@@ -150,10 +141,6 @@ def _eased(values: Values, rule: BoxRule, name: str, with_: Callable[[str, Value
         middle = (low + high) // 2
         low, high = (low, middle) if may_keep(middle) else (middle + 1, high)
     return values[low:] if more else values[:-low]
-
-
-def _sized(box: Box, slot: int, _name: str, values: Values) -> Box:
-    return box.with_size(slot, values)
 
 
 def _halves(values: Values, *, more: bool) -> tuple[Values, Values]:

@@ -1,22 +1,22 @@
 """Changes of an application that avoid a known anomaly.
 
 A change affects one dimension of one kind of traffic. It moves a limit along the ladder, or removes or replaces a value
-without order. Only dimensions that a condition of the anomaly reads can help. A change is *sound* when
+without order. A change is *sound* when
 
 1. no workload of the changed traffic hits the anomaly,
 2. none hits an anomaly that the traffic did not hit before, and
 3. everything else stays possible: a queue of 32 is no single change for an application that posts 64 at once.
 
-The cost is the distance of the limits, in steps of the ladder. Removing or replacing a value without order costs
-`SWITCH` steps, because it needs code for another operation or transport. Limits move to steps of the ladder because
-thresholds are known to one step at best: 1023 receives can be as bad as 1024, while 512 were measured as normal.
+The cost is the distance of the limits, in steps of the ladder, to which thresholds are known at best. Removing or
+replacing a value without order costs `_SWITCH` steps, because it needs code for another operation or transport.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from collie.advise.effort import Effort
 from collie.advise.overlap import Known, is_ordered, pinned
@@ -26,9 +26,9 @@ from collie.workloads.dimension import Choice, Vector
 from collie.workloads.feature import sources
 from collie.workloads.space import Space
 
-SWITCH = 4
-RISK = 2
-"""Extra steps for a change without a margin."""
+_SWITCH = 4
+_RISK = 2
+"""Extra steps without a margin."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SettingChange:
         traffic: all of it, after the change.
         before, after: values of the dimension. `Sizes` for messages.
         share_lost: part of the dimension's ladder that the traffic gives up, 0..1.
-        has_margin: it stays a step clear of an inexact threshold, or the threshold is exact.
+        has_margin: the threshold is exact, or a step away.
     """
 
     dimension: str
@@ -51,7 +51,7 @@ class SettingChange:
     has_margin: bool = True
 
     def applied(self, traffic: Traffic) -> Traffic:
-        """Return some traffic with this change."""
+        """Return traffic with this change."""
         if isinstance(self.after, Sizes):
             return traffic.with_sizes(self.after)
         return traffic.with_values(self.dimension, self.after)
@@ -59,7 +59,7 @@ class SettingChange:
     @property
     def cost(self) -> tuple[int, float]:
         """The sort key of changes."""
-        return self.steps + (0 if self.has_margin else RISK), self.share_lost
+        return self.steps + (0 if self.has_margin else _RISK), self.share_lost
 
 
 def hits(traffic: Traffic, space: Space, known: Known, effort: Effort) -> bool:
@@ -70,26 +70,15 @@ def hits(traffic: Traffic, space: Space, known: Known, effort: Effort) -> bool:
 def changes(
     traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str], effort: Effort
 ) -> tuple[SettingChange, ...]:
-    """Return the cheapest sound change of each dimension, the cheapest of all first.
+    """Return the cheapest sound change of each dimension that is not in `keep`, the cheapest of all first.
 
-    Args:
-        traffic: hits `known`.
-        space: its constraints, and the steps of its ladders.
-        known: the anomaly to avoid.
-        avoid: anomalies that the traffic does not hit and must not hit.
-        keep: dimensions that stay unchanged.
-        effort: limit on the work.
-
-    Raises:
-        Undecided: the effort is spent.
+    `traffic` hits `known`. It does not and must not hit the anomalies in `avoid`.
     """
 
-    def is_sound(change: SettingChange) -> bool:
-        return _leaves(change, space, known, effort) and not any(
-            hits(change.traffic, space, other, effort) for other in avoid
-        )
+    def enters_none(change: SettingChange) -> bool:
+        return not any(hits(change.traffic, space, other, effort) for other in avoid)
 
-    return tuple(sorted(_cheapest(traffic, space, known, keep, is_sound, effort), key=lambda change: change.cost))
+    return tuple(sorted(_cheapest(traffic, space, known, keep, effort, enters_none), key=attrgetter("cost")))
 
 
 def pair(
@@ -97,11 +86,10 @@ def pair(
 ) -> tuple[SettingChange, SettingChange] | None:
     """Return the cheapest two changes that are sound together: the second avoids the anomaly that the first enters.
 
-    Arguments are those of `changes`, which found none. Only the cheapest effective change of each dimension comes
-    first.
+    `changes` found none. The first is the cheapest effective change of a dimension.
     """
     found: list[tuple[SettingChange, SettingChange]] = []
-    for first in _cheapest(traffic, space, known, keep, lambda change: _leaves(change, space, known, effort), effort):
+    for first in _cheapest(traffic, space, known, keep, effort):
         entered, *others = sorted(avoid, key=lambda other: not hits(first.traffic, space, other, effort))
         found += [
             (first, second) for second in changes(first.traffic, space, entered, [known, *others], keep, effort)[:1]
@@ -114,17 +102,16 @@ def _cheapest(
     space: Space,
     known: Known,
     keep: frozenset[str],
-    is_good: Callable[[SettingChange], bool],
     effort: Effort,
+    accepts: Callable[[SettingChange], bool] = lambda _: True,
 ) -> Iterator[SettingChange]:
-    names = dict.fromkeys(name for condition in known.mfs.conditions for name in sources(condition.dimension))
-    for name in names:
+    for name in dict.fromkeys(name for condition in known.mfs.conditions for name in sources(condition.dimension)):
         if name in keep or name not in space.dimensions:
             continue
-        options = sorted(_options(traffic, space, name, known, effort), key=lambda change: change.cost)
-        best = next(filter(is_good, options), None)
-        if best is not None:
-            yield best
+        for change in sorted(_options(traffic, space, name, known, effort), key=attrgetter("cost")):
+            if _leaves(change, space, known, effort) and accepts(change):
+                yield change
+                break
 
 
 def _leaves(change: SettingChange, space: Space, known: Known, effort: Effort) -> bool:
@@ -138,16 +125,9 @@ def _leaves(change: SettingChange, space: Space, known: Known, effort: Effort) -
 def unreachable(
     traffic: Traffic, space: Space, effort: Effort, beside: str | None = None
 ) -> Iterator[tuple[str, object]]:
-    """Yield (dimension, value) of claimed values that the constraints exclude from every workload.
+    """Yield (dimension, value) of values of traffic that the constraints exclude from every workload.
 
-    Args:
-        traffic: the claim. Of ordered dimensions both ends are checked.
-        space: gives the constraints.
-        effort: limit on the work.
-        beside: only dimensions that share a constraint with this one.
-
-    Raises:
-        Undecided: the effort is spent.
+    Of ordered dimensions only the ends are checked, with `beside` only dimensions that share a constraint with it.
     """
     near = {name for c in space.constraints if beside is None or beside in c.fields for name in c.fields}
     for name in (*traffic.values, "messages"):
@@ -168,8 +148,8 @@ def _options(traffic: Traffic, space: Space, name: str, known: Known, effort: Ef
     else:
         before = traffic.get(name)
         for after in _moved(before, dimension.ladder):
-            steps, lost = _distance(before, after, dimension.ladder), _lost(before, after, dimension.ladder)
-            yield SettingChange(name, traffic.with_values(name, after), before, after, steps, lost)
+            costs = _costs(before, after, dimension.ladder)
+            yield SettingChange(name, traffic.with_values(name, after), before, after, *costs)
 
 
 def _other_values(
@@ -179,7 +159,7 @@ def _other_values(
 
     def change(after: Values, switched: int) -> SettingChange:
         return SettingChange(
-            name, traffic.with_values(name, after), before, after, SWITCH * switched, switched / len(before)
+            name, traffic.with_values(name, after), before, after, _SWITCH * switched, switched / len(before)
         )
 
     harmless = tuple(value for value in before if not hits(traffic.with_values(name, (value,)), space, known, effort))
@@ -199,19 +179,16 @@ def _messages(traffic: Traffic, dimension: Vector) -> Iterator[SettingChange]:
 
     if before.only is not None:
         for step in ladder:
-            for bounded in (
-                tuple(min(size, step) for size in before.only),
-                tuple(max(size, step) for size in before.only),
-            ):
+            for bound in (min, max):
+                bounded = tuple(bound(size, step) for size in before.only)
                 if bounded != before.only:
                     moved = [_steps(a, b, ladder) for a, b in zip(before.only, bounded, strict=True)]
                     yield change(Sizes.exactly(bounded), sum(moved), 0.0)
         return
     for values in _moved(before.values, ladder):
-        steps, lost = _distance(before.values, values, ladder), _lost(before.values, values, ladder)
-        yield change(Sizes(values, before.longest), steps, lost)
+        yield change(Sizes(values, before.longest), *_costs(before.values, values, ladder))
     if before.longest > 1:
-        yield change(Sizes(before.values), SWITCH, 0.0)
+        yield change(Sizes(before.values), _SWITCH, 0.0)
 
 
 def _moved(values: Values, ladder: Sequence[int]) -> Iterator[Values]:
@@ -222,16 +199,15 @@ def _moved(values: Values, ladder: Sequence[int]) -> Iterator[Values]:
                 yield left or (step,)
 
 
-def _distance(before: Values, after: Values, ladder: Sequence[int]) -> int:
-    up = _steps(before[-1], after[-1], ladder)
-    return up if len(before) == 1 else up + _steps(before[0], after[0], ladder)
+def _costs(before: Values, after: Values, ladder: Sequence[int]) -> tuple[int, float]:
+    """Return `SettingChange.steps` and `share_lost` of values that become others."""
+    steps = _steps(before[-1], after[-1], ladder)
+    if len(before) > 1:
+        steps += _steps(before[0], after[0], ladder)
+    had = [step for step in ladder if before[0] <= step <= before[-1]]
+    return steps, sum(not after[0] <= step <= after[-1] for step in had) / max(1, len(had))
 
 
 def _steps(a: int, b: int, ladder: Sequence[int]) -> int:
-    """Return the steps of a ladder between two values, at least one for values off the ladder."""
+    """Return the steps of a ladder between two values, at least one."""
     return 0 if a == b else max(1, abs(bisect_left(ladder, a) - bisect_left(ladder, b)))
-
-
-def _lost(before: Values, after: Values, ladder: Iterable[int]) -> float:
-    had = [step for step in ladder if before[0] <= step <= before[-1]]
-    return sum(not after[0] <= step <= after[-1] for step in had) / max(1, len(had))

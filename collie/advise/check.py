@@ -1,16 +1,15 @@
-"""The known anomalies that an application can hit, and changes that avoid all of them."""
+"""The known anomalies that an application can hit, and changes that avoid them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TypeVar
 
 from collie.advise.change import SettingChange, changes, hits, pair
 from collie.advise.effort import CHECK_STEPS, Effort, Undecided
-from collie.advise.margin import with_margin
-from collie.advise.overlap import Known, Overlap, overlap
+from collie.advise.overlap import Known, Overlap, overlap, with_margin
 from collie.advise.solver import find
 from collie.workloads.application import Application, Traffic
 from collie.workloads.workload import Workload
@@ -20,11 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OpenHit:
-    """A known anomaly that one kind of traffic may hit: the check reached its bound.
-
-    Attributes:
-        steps: the bound, in combinations of values.
-    """
+    """A known anomaly that one kind of traffic may hit: the check reached its bound of `steps`."""
 
     known: Known
     traffic: Traffic
@@ -38,8 +33,8 @@ class Hit:
     Attributes:
         changes: sound single changes, the cheapest first.
         pair: two changes that are sound together, where no single change is.
-        changed: the example of the overlap after the cheapest change or the pair, if any.
-        undecided: the bound that ended the search for changes, if any.
+        changed: the example of the overlap after the cheapest change or the pair.
+        undecided: the bound that ended the search for changes.
     """
 
     known: Known
@@ -56,10 +51,8 @@ class Advice:
     """The result of checking an application.
 
     Attributes:
-        hits: one for each overlap of an anomaly and a kind of traffic.
-        remedy: changes that avoid all hits: the cheapest for each anomaly in turn, without redundant ones. None without
-            any.
-        remedy_undecided: the bound that ended the search for a remedy, if any.
+        remedy: changes that avoid all hits: the cheapest for each anomaly in turn, without redundant ones.
+        remedy_undecided: the bound that ended the search for a remedy.
     """
 
     application: Application
@@ -70,13 +63,7 @@ class Advice:
 
 
 def check(application: Application, known: Sequence[Known], effort: Effort | None = None) -> Advice:
-    """Return the known anomalies that an application can hit, and the changes that avoid them.
-
-    Args:
-        application: the application.
-        known: the anomalies.
-        effort: limit on the work. Questions beyond it stay open, all other answers are exact.
-    """
+    """Check an application. Questions beyond the effort stay open. All other answers are exact."""
     effort = effort or Effort(CHECK_STEPS)
     found: list[Hit] = []
     left_open: list[OpenHit] = []
@@ -107,15 +94,13 @@ def _hit(
     if isinstance(ways, Undecided):
         return Hit(known, traffic, common, (), None, None, ways.steps)
     single, both = ways
-    after = single[0] if single else both[1] if both else None
-    moved = _within(effort, partial(_moved, application, after, common))
-    if isinstance(moved, Undecided):
-        return Hit(known, traffic, common, (), None, None, moved.steps)
-    return Hit(known, traffic, common, single, both, moved)
-
-
-def _moved(application: Application, after: SettingChange | None, common: Overlap, effort: Effort) -> Workload | None:
-    return find(after.traffic, application.space, None, common.example, effort) if after else None
+    last = single[0] if single else both[1] if both else None
+    if last is None:
+        return Hit(known, traffic, common, (), None, None)
+    changed = _within(effort, partial(find, last.traffic, application.space, None, common.example))
+    if isinstance(changed, Undecided):
+        return Hit(known, traffic, common, (), None, None, changed.steps)
+    return Hit(known, traffic, common, single, both, changed)
 
 
 def _ways_out(
@@ -123,7 +108,7 @@ def _ways_out(
 ) -> tuple[tuple[SettingChange, ...], tuple[SettingChange, SettingChange] | None]:
     """Return single changes, or else a pair, each with a margin where possible.
 
-    Other anomalies are avoided with a margin too, except those that the traffic is already that close to.
+    Other anomalies are avoided with a margin too, unless the traffic is already that close.
     """
     space, keep = application.space, application.keep
     wider = [(with_margin(each, space), each) for each in avoid]
@@ -142,10 +127,10 @@ def _ways_out(
 def _remedy(application: Application, known: Sequence[Known], effort: Effort) -> tuple[SettingChange, ...] | None:
     found: list[SettingChange] = []
     for traffic in application.traffic:
-        applied = _cleared(application, traffic, known, effort.part())
-        if applied is None:
+        cleared = _cleared(application, traffic, known, effort.part())
+        if cleared is None:
             return None
-        found += applied
+        found += cleared
     return tuple(found)
 
 
@@ -162,12 +147,7 @@ def _cleared(
         changed = found[-1].traffic
     for change in tuple(found):
         others = [other for other in found if other is not change]
-        if not any(hits(_with_all(traffic, others), application.space, each, effort) for each in known):
+        without = reduce(lambda changed, other: other.applied(changed), others, traffic)
+        if not any(hits(without, application.space, each, effort) for each in known):
             found = others
     return found
-
-
-def _with_all(traffic: Traffic, changes: Sequence[SettingChange]) -> Traffic:
-    for change in changes:
-        traffic = change.applied(traffic)
-    return traffic

@@ -1,4 +1,4 @@
-"""A bound on the work of an answer in steps, so that every machine gives the same answer."""
+"""A bound on work in steps, so that every machine gives the same answer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 from collie.workloads.workload import Workload
 
 QUESTION_STEPS = 50_000
-"""For one question."""
 CHECK_STEPS = 500_000
-"""For all questions about one application: ten seconds. A real one with three kinds of traffic takes 35,000."""
+"""For one application: ten seconds. A real one with three kinds of traffic takes 35,000."""
 
 
 class Undecided(Exception):
@@ -21,27 +20,18 @@ class Undecided(Exception):
 
 
 class Effort:
-    """A budget of steps. A step evaluates one condition or constraint for one combination of values.
-
-    Args:
-        steps: the budget.
-        whole: the budget that contains this one, if any.
-    """
+    """A budget of steps within `whole`. A step evaluates one condition or constraint for one workload."""
 
     def __init__(self, steps: int = QUESTION_STEPS, whole: Effort | None = None) -> None:
         self._steps = self._left = steps
         self._whole = whole
 
     def part(self) -> Effort:
-        """Return the budget of one question, which also counts here."""
+        """Return the budget of one question."""
         return Effort(QUESTION_STEPS, self)
 
     def spend(self, steps: int = 1) -> None:
-        """Spend some steps.
-
-        Raises:
-            Undecided: there are none left.
-        """
+        """Spend some steps. Raises `Undecided` when none are left."""
         if self._whole is not None:
             self._whole.spend(steps)
         self._left -= steps

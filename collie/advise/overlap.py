@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ from collie.advise.effort import Effort
 from collie.advise.solver import find
 from collie.workloads.application import Traffic, Values
 from collie.workloads.dimension import Ordered
-from collie.workloads.feature import Mfs
+from collie.workloads.feature import DERIVED, SOURCES, Condition, Mfs, Op
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -19,10 +20,8 @@ class Known:
     """An anomaly found earlier.
 
     Attributes:
-        sentence: the summary for an engineer.
         seen: a workload that showed it.
-        subsystem: the affected subsystem, empty where unrecorded.
-        cure: a known fix outside the application, or empty.
+        cure: a known fix outside the application.
         is_coarse: its thresholds were published, not extracted.
     """
 
@@ -41,8 +40,7 @@ class Overlap:
 
     Attributes:
         example: the one nearest to the workload that showed the anomaly.
-        reach: per dimension of which a part is common, that part: the values, or the least and greatest of an ordered
-            one. `messages` stands for single sizes.
+        reach: common values of dimensions, where not all are common, or the least and greatest of an ordered one.
     """
 
     example: Workload
@@ -50,11 +48,7 @@ class Overlap:
 
 
 def overlap(traffic: Traffic, space: Space, known: Known, effort: Effort | None = None) -> Overlap | None:
-    """Return the common workloads of traffic and an anomaly, or None without any.
-
-    Raises:
-        Undecided: the effort is spent.
-    """
+    """Return the common workloads of traffic and an anomaly, if any."""
     effort = effort or Effort()
     example = find(traffic, space, known.mfs, known.seen, effort)
     if example is None:
@@ -71,12 +65,12 @@ def overlap(traffic: Traffic, space: Space, known: Known, effort: Effort | None 
 
 
 def is_ordered(space: Space, name: str) -> bool:
-    """Whether the values of a dimension have an order. Message sizes do."""
+    """Whether a dimension has an order."""
     return name == "messages" or isinstance(space.dimensions.get(name), Ordered)
 
 
 def pinned(traffic: Traffic, name: str, values: Values) -> Traffic:
-    """Return the traffic with some values of one dimension. For `messages`, of the first size."""
+    """Return the traffic with some values of a dimension, of the first size for `messages`."""
     if name != "messages":
         return traffic.with_values(name, values)
     return traffic.with_sizes(replace(traffic.sizes, first=values))
@@ -91,19 +85,39 @@ def _left(traffic: Traffic, space: Space, known: Known, name: str, example: Work
     if not is_ordered(space, name):
         return tuple(value for value in values if hits((value,)))
 
-    def least(some: Values) -> Values:
-        """Return the part with the first value that hits the anomaly."""
-        while len(some) > 1:
-            half = some[: len(some) // 2]
-            some = half if hits(half) else some[len(half) :]
-        return some
-
-    def greatest(some: Values) -> Values:
-        while len(some) > 1:
-            half = some[len(some) // 2 :]
-            some = half if hits(half) else some[: len(some) // 2]
-        return some
-
-    low = values[:1] if hits(values[:1]) else least(values)
-    high = values[-1:] if hits(values[-1:]) else greatest(values)
+    low = high = values
+    if hits(values[:1]):
+        low = values[:1]
+    while len(low) > 1:
+        below, above = low[: len(low) // 2], low[len(low) // 2 :]
+        low = below if hits(below) else above
+    if hits(values[-1:]):
+        high = values[-1:]
+    while len(high) > 1:
+        below, above = high[: len(high) // 2], high[len(high) // 2 :]
+        high = above if hits(above) else below
     return (low[0], high[0])
+
+
+def with_margin(known: Known, space: Space) -> Known:
+    """Return an anomaly with published thresholds one step wider, or by a factor of two without a ladder.
+
+    A publication gives "about 500 queue pairs", and 480 may show the anomaly as well. Extracted thresholds are exact.
+    """
+    if not known.is_coarse:
+        return known
+    return replace(known, mfs=Mfs(tuple(_wider(condition, space) for condition in known.mfs.conditions)))
+
+
+def _wider(condition: Condition, space: Space) -> Condition:
+    name, op, value = condition.dimension, condition.op, condition.value
+    if op not in {Op.AT_LEAST, Op.AT_MOST} or name in {"gpu_hosts", "far_hosts"}:
+        return condition
+    if name in DERIVED and "messages" not in SOURCES[name]:
+        return replace(condition, value=(value + 1) // 2 if op is Op.AT_LEAST else value * 2)
+    ladder = space.ladder(name)
+    below, above = ladder[: bisect_left(ladder, value)], ladder[bisect_right(ladder, value) :]
+    beyond = below[-1:] if op is Op.AT_LEAST else above[:1]
+    if not beyond or beyond[0] in (ladder[0], ladder[-1]):
+        return condition  # no value would remain beyond it
+    return replace(condition, value=beyond[0])

@@ -4,26 +4,23 @@ A *box* is a set of values for each dimension. A *rule* reads a few dimensions: 
 condition on a derived feature. Rules with one easier side per range (`Constraint.more`) are decided for a whole box at
 its two corners:
 
-1. broken at the easiest corner: no workload of the box satisfies the rule, and the box is dropped;
-2. satisfied at the hardest corner: every workload satisfies it, and the rule is dropped within the box;
-3. else values that break the rule even with all other dimensions easiest are removed;
-4. then the workload nearest to a target is tried. When it breaks a rule, a dimension of that rule is halved. Dimensions
+1. Broken at the easiest corner: no workload satisfies the rule, and the box is dropped.
+2. Satisfied at the hardest corner: every workload satisfies the rule, which is dropped within the box.
+3. Else values that break the rule even with all other dimensions easiest are removed.
+4. Then the workload nearest to a target is tried. When it breaks a rule, a dimension of that rule is halved. Dimensions
    without order, or without an easier side, are split value by value.
 
-Ranges are finite and halves are smaller, so this ends. Only (1) and (3) drop workloads, so the answer is exact.
-Conditions on one dimension cut its values beforehand, which leaves few rules. A list of values of a derived feature
-starts as the range around them. Without a workload in the range, the list has none. A workload in a gap of the list
-splits it there.
+Ranges are finite and halves are smaller, so this ends. Only (1) and (3) drop workloads, so the answer is exact. A list
+of values of a derived feature starts as the range around them, and a workload in a gap of the list splits it there.
 
-The worst case is exponential in the number of dimensions, because the question is as hard as factoring. Every step is
-therefore counted, and a bound ends the search without an answer (`effort.py`).
+The worst case is exponential in the number of dimensions, so steps are bounded (`effort.py`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, chain, pairwise, product
 from operator import gt, lt
 from typing import Any
@@ -40,7 +37,7 @@ from collie.workloads.workload import Workload
 _MESSAGES = "messages"
 _SEGMENTS = frozenset({"min_segment_bytes", "max_segment_bytes"})
 _EVERY_SIZE = {("min_message_bytes", Op.AT_LEAST), ("max_message_bytes", Op.AT_MOST)}
-"""Conditions on every single message."""
+"""Conditions on every message."""
 _TIGHTER = {Op.AT_LEAST: gt, Op.AT_MOST: lt}
 _SOME_SIZE = {
     ("min_message_bytes", Op.AT_MOST),
@@ -54,55 +51,40 @@ _SOME_SIZE = {
 def find(
     traffic: Traffic, space: Space, mfs: Mfs | None, target: Workload, effort: Effort | None = None
 ) -> Workload | None:
-    """Return a workload of some traffic that a space allows and an MFS covers, near to a target.
-
-    Args:
-        traffic: the workloads to search.
-        space: gives the constraints.
-        mfs: conditions that must hold, or None.
-        target: the workload to resemble.
-        effort: limit on the work, by default that of one question.
-
-    Returns:
-        None exactly when there is none.
+    """Return a workload of some traffic that a space allows and an MFS covers, near to a target, if there is one.
 
     Raises:
         Undecided: the effort is spent.
     """
     if mfs is not None and not mfs.conditions:
         return None  # like `Mfs.covers`
-    question = _Question(traffic, space, target, effort or Effort())
+    effort = effort or Effort()
     limits, listed = _listed(mfs.conditions if mfs else ())
     waiting = [listed]
     while waiting:
         listed = waiting.pop()
-        found = question.answer([*limits, *_hull(listed)])
+        found = _answer(traffic, space, [*limits, *_hull(listed)], target, effort)
         if found is None:
             continue
         gap = next((name for name, values in listed.items() if feature_value(found, name) not in values), None)
         if gap is None:
             return found
-        question.effort.spend(len(listed[gap]) // 100)
+        effort.spend(len(listed[gap]) // 100)
         parts = _around(listed[gap], feature_value(found, gap))
         waiting += [{**listed, gap: part} for part in reversed(parts)]
     return None
 
 
-@dataclass(frozen=True)
-class _Question:
-    traffic: Traffic
-    space: Space
-    target: Workload
-    effort: Effort
-
-    def answer(self, conditions: Sequence[Condition]) -> Workload | None:
-        """Return a workload that satisfies conditions, with `in` on plain dimensions only."""
-        for box, rules in _boxes(self, conditions):
-            self.effort.spend()
-            found = _search(box, rules, self.target)
-            if found is not None:
-                return found
-        return None
+def _answer(
+    traffic: Traffic, space: Space, conditions: Sequence[Condition], target: Workload, effort: Effort
+) -> Workload | None:
+    """Return a workload that satisfies conditions, with `in` on dimensions only."""
+    for box, rules in _boxes(traffic, space, conditions, target):
+        effort.spend()
+        found = _search(box, [replace(rule, holds=effort.counted(rule.holds)) for rule in rules], target)
+        if found is not None:
+            return found
+    return None
 
 
 def _search(box: Box, rules: Sequence[BoxRule], target: Workload) -> Workload | None:
@@ -125,10 +107,7 @@ def _search(box: Box, rules: Sequence[BoxRule], target: Workload) -> Workload | 
 
 
 def _listed(conditions: Sequence[Condition]) -> tuple[list[Condition], dict[str, Values]]:
-    """Separate `in` and `==` on derived features and messages: return the other conditions, and values by feature.
-
-    The tightest of several limits on one feature replaces them all.
-    """
+    """Return the tightest other conditions, and the values of `in` and `==` on derived features and messages."""
     others: list[Condition] = []
     tightest: dict[tuple[str, Op], Condition] = {}
     listed: dict[str, Values] = {}
@@ -146,7 +125,7 @@ def _listed(conditions: Sequence[Condition]) -> tuple[list[Condition], dict[str,
 
 
 def _hull(listed: Mapping[str, Values]) -> Iterator[Condition]:
-    """Yield weaker conditions, which the listed values and others between them satisfy."""
+    """Yield conditions that the listed values and others between them satisfy."""
     for name, values in listed.items():
         if name == _MESSAGES and len(values) != 1:
             continue
@@ -159,14 +138,15 @@ def _hull(listed: Mapping[str, Values]) -> Iterator[Condition]:
 
 
 def _around(values: Values, gap: Any) -> list[Values]:
-    """Return parts of the values on either side of a value found between them."""
+    """Return the values on either side of one between them."""
     if not isinstance(gap, int):
         return [(value,) for value in values]
     return [values[: bisect_left(values, gap)], values[bisect_left(values, gap) :]]
 
 
-def _boxes(question: _Question, conditions: Sequence[Condition]) -> Iterator[tuple[Box, list[BoxRule]]]:
-    traffic, space = question.traffic, question.space
+def _boxes(
+    traffic: Traffic, space: Space, conditions: Sequence[Condition], target: Workload
+) -> Iterator[tuple[Box, list[BoxRule]]]:
     values = dict(traffic.values)
     sizes = traffic.sizes
     rules = [_rule_of(constraint) for constraint in space.constraints]
@@ -183,21 +163,20 @@ def _boxes(question: _Question, conditions: Sequence[Condition]) -> Iterator[tup
             rules.append(_rule_for(condition, values))
     if not all(values.values()):
         return
-    rules = [replace(rule, holds=question.effort.counted(rule.holds)) for rule in rules]
     ordered = frozenset(name for name in values if isinstance(space.dimensions.get(name), Ordered))
     base = traffic.base.with_(**{name: some[0] for name, some in values.items()})
     segments = any(condition.dimension in _SEGMENTS for condition in conditions)
     cuts = _cuts(values.get("sge_split", (base.sge_split,))) if segments else ()
     longest = min(sizes.longest, _longest_needed(values, sizes, space, conditions))
-    for lists in _lists(sizes, longest, cuts, question.target):
+    for lists in _lists(sizes, longest, cuts, target):
         yield Box(base, values, lists, ordered), rules
 
 
 def _longest_needed(values: Mapping[str, Values], sizes: Sizes, space: Space, conditions: Sequence[Condition]) -> int:
     """Return the number of messages beyond which one more enables nothing.
 
-    A condition on some message needs one. Short messages beside it lower the mean, which matters where bytes in flight
-    are limited. With several opcodes the position in the list matters.
+    A condition on some message needs one. More messages lower the mean, which matters where bytes in flight are
+    limited. With several opcodes the position in the list matters.
     """
     if space.limits.outstanding_bytes < HostLimits().outstanding_bytes or any(values.get("more_opcodes", ())):
         return sizes.longest
@@ -232,15 +211,12 @@ def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
 
 
 def _cuts(splits: Sequence[str | tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the sizes up to which a message fills exactly the leading entries of some split.
-
-    Between two of them the shortest entry never shrinks as the message grows, for any number of entries.
-    """
+    """Return the message sizes that fill leading entries of a split. Between two the shortest entry never shrinks."""
     return tuple(sorted({total for split in splits if not isinstance(split, str) for total in accumulate(split)}))
 
 
 def _lists(sizes: Sizes, longest: int, cuts: Sequence[int], target: Workload) -> Iterator[tuple[Values, ...]]:
-    """Yield the values of each message of a list: the target's, then every length and every side of each cut."""
+    """Yield the values of each message of a list: the target's, then every length and side of each cut."""
     if sizes.only is not None or sizes.holds(target.messages):
         yield tuple((size,) for size in sizes.only or target.messages)
     if sizes.only is None:

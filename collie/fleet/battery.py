@@ -1,8 +1,4 @@
-"""The battery: the same short runs for every host, after the self-checks of MegaScale (Jiang et al., NSDI '24).
-
-Hosts send to neighbours on a ring, to themselves beside a neighbour's traffic, and several to one. Probes go from plain
-to special. Each special probe stresses one component, which is the suspect when a host is odd in that probe alone.
-"""
+"""The battery: the same short runs for every host, after the self-checks of MegaScale (Jiang et al., NSDI '24)."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Final
@@ -21,28 +16,23 @@ from collie.workloads.plan import HOST_B, ROLES
 from collie.workloads.workload import Direction, Workload
 
 MIN_HOSTS: Final = 4
-"""A host is compared with runs that exclude it. Three hosts leave one pair of those."""
-MIN_PEER_READINGS: Final = 12
-"""Peer readings that repetition provides. The median and spread of fewer detect only extreme hosts (`spread.bar`)."""
+"""Of three hosts only one pair would exclude a given host."""
+_MIN_PEER_READINGS: Final = 12
+"""Fewer detect only extreme hosts (`spread.bar`)."""
 _NEIGHBOURS: Final = 2
-"""Neighbours of a host on either side. A host is blamed for deviations with all partners, so it takes four faulty ones
-to incriminate a sound host."""
-_EVERYBODY: Final = 5
-"""Hosts up to which each pairs with all: in so small a fleet most runs include an odd host, and a sound one that never
-ran with it would stand out."""
+"""Partners on either side. Four faulty ones would incriminate a sound host."""
+_PAIR_ALL: Final = 5
+"""Hosts up to which each pairs with all. Otherwise a sound host without an odd partner stands out."""
 _CROWD_SHARE: Final = 10
-"""A run of all to one uses at most one in this many hosts, so that few runs include an odd one."""
+"""A run of all to one uses one in this many hosts, so that few runs include an odd one."""
 
 
 class Stage(StrEnum):
-    """The traffic pattern of a probe."""
+    """The traffic of a probe: neighbours both ways, a host to itself beside a neighbour, or several hosts to one."""
 
     RING = "ring"
-    """Neighbours to each other, both ways. Both hosts are under test."""
     LOOPBACK = "loopback"
-    """A host to itself, beside a neighbour's traffic to it."""
     ALL_TO_ONE = "all to one"
-    """Several hosts to the one under test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +40,8 @@ class Probe:
     """One workload of the battery.
 
     Attributes:
-        name: in messages and reports.
-        stresses: the component that it loads more than the probes before it, or None for a plain one.
-        needs_hardware: the component is a unit of a NIC. A software device lacks it, and the probe would only overload
-            the host.
+        stresses: the component that it loads more than the probes before it, the suspect if a host is odd here alone.
+        needs_hardware: the component is a unit of a NIC. On a software device the probe would only overload the host.
     """
 
     name: str
@@ -69,7 +57,7 @@ class Probe:
 
     @property
     def is_one_at_a_time(self) -> bool:
-        """Whether each message waits for the answer to the one before, so that the rate measures latency."""
+        """Whether each message waits for the previous answer, so that the rate measures latency."""
         return self.workload.qps == self.workload.send_wq_depth == 1
 
 
@@ -118,80 +106,55 @@ BATTERY: Final = (
         needs_hardware=True,
     ),
 )
-"""`segments` puts short segments behind long ones, which strictly ordered PCIe writes delay (paper, #9). `mixed sizes`
-puts answers to short messages of many queue pairs beside long ones (paper, #10). `one at a time` runs at the latency of
-answers, which outstanding messages hide elsewhere. `loopback` and `all to one` exceed a host's capacity and trigger
-flow control (paper, #13)."""
+"""Plain probes first. `segments` puts short segments behind long ones, which strictly ordered PCIe writes delay (paper,
+#9), `mixed sizes` short messages beside long ones (#10). `loopback` and `all to one` trigger flow control (#13).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Hosts that measure together.
-
-    Attributes:
-        hosts: by role: a, b, c, ...
-    """
+    """Hosts that measure together, in order of their roles."""
 
     hosts: tuple[str, ...]
     probes: tuple[Probe, ...]
 
 
 def grouping(hosts: Iterable[str]) -> Callable[[str], str]:
-    """Return the unit of comparison: the host machine, or the device if all devices share one.
-
-    Devices of one host share its PCIe and memory, and so its faults.
-    """
+    """Return the unit of comparison: the host, as its devices share faults, or the device if all share one host."""
     return host_of if len({host_of(host) for host in hosts}) > 1 else str
 
 
 def is_large_enough(hosts: Sequence[str]) -> bool:
-    """Whether a fleet has enough hosts to separate an odd host from its partners."""
+    """Whether an odd host can be separated from its partners."""
     return len(set(map(grouping(hosts), hosts))) >= MIN_HOSTS
 
 
 def repeats(hosts: Sequence[str]) -> int:
-    """Return the repetitions of the battery. Small fleets repeat it for want of peers.
-
-    Args:
-        hosts: as for `rounds`.
-    """
+    """Return the repetitions that give small fleets enough peers."""
     apart = grouping(hosts)
     pairs = _pairs(hosts)
     parts = Counter(apart(host) for pair in pairs for host in pair)
     fewest = len(pairs) - max(parts.values())  # pairs without this host
-    return max(1, math.ceil(MIN_PEER_READINGS / fewest))
+    return max(1, math.ceil(_MIN_PEER_READINGS / fewest))
 
 
 def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tuple[Group, ...], ...]:
-    """Return the groups of each round, once through the battery. Groups of one round share no host.
+    """Return the groups of each round, once through the battery, for hosts in the order of the ring.
 
-    Devices of one host share its PCIe and memory, so they are never in two groups of one round. They are in one group
-    only when the fleet is one host, because loopback across ports is no peer of traffic between hosts.
-
-    Args:
-        hosts: in the order of the ring. At least `MIN_HOSTS`.
-        battery: the probes.
+    Groups of one round share no host. Two devices of a host are in one group only when the fleet is one host.
     """
     probes = tuple(battery)
     pairwise = tuple(probe for probe in probes if probe.stage is not Stage.ALL_TO_ONE)
     many = tuple(probe for probe in probes if probe.stage is Stage.ALL_TO_ONE)
-    pairs = [Group(hosts_, pairwise) for hosts_ in _pairs(hosts)] if pairwise else []
-    crowds = [Group(hosts_, many) for hosts_ in _crowds(hosts)] if many else []
+    pairs = [Group(pair, pairwise) for pair in _pairs(hosts)] if pairwise else []
+    crowds = [Group(crowd, many) for crowd in _crowds(hosts)] if many else []
     return tuple(chain(_disjoint(pairs), _disjoint(crowds)))
 
 
-def _steps(hosts: int) -> range:
-    """Return the distances on the ring at which hosts pair."""
-    return range(1, hosts if hosts <= _EVERYBODY else _NEIGHBOURS + 1)
-
-
 def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the pairs: every host to its successors on the ring, and its predecessors to it.
-
-    Both are the same unless hosts have different numbers of devices.
-    """
+    """Return every host with its successors, and its predecessors with it: more when numbers of devices differ."""
     apart = grouping(hosts)
-    steps = len(_steps(len(hosts)))
+    steps = len(hosts) - 1 if len(hosts) <= _PAIR_ALL else _NEIGHBOURS
     sent, taken = [], []
     for index, host in enumerate(hosts):
         sent += [(step, host, other) for step, other in enumerate(_nearest(hosts, apart, index, 1, steps))]
@@ -201,39 +164,33 @@ def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _nearest(hosts: Sequence[str], apart: Callable[[str], str], index: int, direction: int, count: int) -> list[str]:
-    """Return this many partners next on the ring, on as many different hosts as possible."""
+    """Return partners next on the ring, on as many different hosts as possible."""
     chosen: dict[str, str] = {}
     more = []
-    for other in _around(hosts, index, direction):
-        if apart(other) != apart(hosts[index]):
-            if apart(other) in chosen:
-                more.append(other)
-            else:
-                chosen[apart(other)] = other
-            if len(chosen) == count:
-                break
+    for other in _others(hosts, apart, index, direction):
+        if apart(other) in chosen:
+            more.append(other)
+        else:
+            chosen[apart(other)] = other
+        if len(chosen) == count:
+            break
     return [*chosen.values(), *more][:count]
 
 
-def _around(hosts: Sequence[str], index: int, direction: int = 1) -> Iterator[str]:
-    """Yield the others in ring order from a host."""
-    return (hosts[(index + direction * step) % len(hosts)] for step in range(1, len(hosts)))
-
-
-def _can_pair(hosts: Sequence[str]) -> Callable[[str, str], bool]:
-    apart = grouping(hosts)
-    return lambda host, other: apart(host) != apart(other)
+def _others(hosts: Sequence[str], apart: Callable[[str], str], index: int, direction: int = 1) -> Iterator[str]:
+    around = (hosts[(index + direction * step) % len(hosts)] for step in range(1, len(hosts)))
+    return (other for other in around if apart(other) != apart(hosts[index]))
 
 
 def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return groups of several senders to one host, role b. Each host receives twice, from different senders."""
+    """Return groups of senders to one host, role b. Each host receives twice."""
     senders = min(MAX_HOSTS, len(hosts) // _CROWD_SHARE) - 1
     if senders < 2:
         return []
     found = []
-    can_pair = _can_pair(hosts)
+    apart = grouping(hosts)
     for index, host in enumerate(hosts):
-        others = list(islice(filter(partial(can_pair, host), _around(hosts, index)), 2 * senders))
+        others = list(islice(_others(hosts, apart, index), 2 * senders))
         for chosen in (others[:senders], others[senders:]):
             if len(chosen) == senders:
                 found.append((chosen[0], host, *chosen[1:]))
@@ -241,14 +198,13 @@ def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _disjoint(groups: Iterable[Group]) -> list[tuple[Group, ...]]:
-    made: list[list[Group]] = []
-    taken: list[set[str]] = []
+    made: list[tuple[list[Group], set[str]]] = []
     for group in groups:
         own = {host_of(host) for host in group.hosts}
-        free = next((index for index, busy in enumerate(taken) if busy.isdisjoint(own)), len(made))
-        if free == len(made):
-            made.append([])
-            taken.append(set())
-        made[free].append(group)
-        taken[free] |= own
-    return [tuple(each) for each in made]
+        free = next((each for each in made if each[1].isdisjoint(own)), None)
+        if free is None:
+            made.append(([group], own))
+        else:
+            free[0].append(group)
+            free[1].update(own)
+    return [tuple(together) for together, _ in made]

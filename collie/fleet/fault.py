@@ -1,4 +1,4 @@
-"""Faults of single hosts, by name. `simulator.faults` applies them to simulated hosts."""
+"""Faults of single hosts."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from collie.errors import UsageError
 
 
 class FaultKind(StrEnum):
-    """A fault of one host of a simulated fleet."""
+    """A fault of one host of a simulated fleet.
+
+    Attributes:
+        PCIE_HALF_WIDTH: the slot trained at half its lanes.
+        WRONG_MTU: the port has the Ethernet MTU of 1500 bytes.
+        RELAXED_ORDERING_OFF: PCIe writes wait for earlier ones.
+        BIT_ERRORS: the cable flips bits, and RC retransmits.
+        PFC_OFF: no flow control on this side, sent or received.
+        BUSY_MEMORY: another program keeps a memory channel busy.
+        OLD_FIRMWARE: the NIC has the firmware before the fleet's.
+    """
 
     PCIE_HALF_WIDTH = "pcie_half_width"
-    """The slot was trained at half its lanes."""
     WRONG_MTU = "wrong_mtu"
-    """The port was left at the Ethernet MTU of 1500 bytes."""
     RELAXED_ORDERING_OFF = "relaxed_ordering_off"
-    """PCIe writes wait for earlier ones."""
     BIT_ERRORS = "bit_errors"
-    """The cable flips bits, and RC retransmits."""
     PFC_OFF = "pfc_off"
-    """Flow control is off on this side, for pause sent and received."""
     BUSY_MEMORY = "busy_memory"
-    """Another program keeps a memory channel busy."""
     OLD_FIRMWARE = "old_firmware"
-    """The NIC has the firmware before the fleet's."""
 
 
 _SIZES: Final = {FaultKind.BIT_ERRORS: "bit error ratio", FaultKind.BUSY_MEMORY: "share of the memory's bandwidth"}
@@ -33,14 +36,7 @@ _SIZES: Final = {FaultKind.BIT_ERRORS: "bit error ratio", FaultKind.BUSY_MEMORY:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The fault of a host.
-
-    Attributes:
-        size: bit error ratio of `bit_errors`, share that `busy_memory` leaves, or None for the usual one.
-
-    Raises:
-        UsageError: a kind has no sizes, or none like that.
-    """
+    """The fault of a host: `size` is the bit error ratio, or the share of bandwidth that `busy_memory` leaves."""
 
     kind: FaultKind
     size: float | None = None
@@ -53,11 +49,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Parse `KIND` or `KIND:SIZE`.
-
-        Raises:
-            UsageError: there is no such fault.
-        """
+        """Parse `KIND` or `KIND:SIZE`. Raises `UsageError`."""
         kind, colon, size = text.partition(":")
         if kind not in list(FaultKind):
             raise UsageError(f"there is no fault {kind!r}; one of {', '.join(FaultKind)}")

@@ -1,4 +1,4 @@
-"""Per-second series of one host in a run of the battery, within the window of the run."""
+"""Per-second series of one host in a run of the battery."""
 
 from __future__ import annotations
 
@@ -23,12 +23,9 @@ class HostReading:
     """One host in one run.
 
     Attributes:
-        run: number of the run, shared by partners.
         partners: the other hosts of the run.
-        probe: name of the probe.
-        samples: by metric, one value per second of the window: `DELIVERED`, `PATH_MTU` (bytes, as agreed), and counters
-            as advance per second or as level.
-        window_seconds: length of the window.
+        samples: by metric, one value per second: `DELIVERED`, `PATH_MTU` (bytes, as agreed), and counters as advance or
+            level.
     """
 
     host: str
@@ -42,17 +39,9 @@ class HostReading:
 def readings_of(
     measurement: Measurement, workload: Workload, hosts: Sequence[str], probe: Probe, run: int
 ) -> Iterator[HostReading]:
-    """Yield the readings of the hosts under test, without stopped runs and hosts without samples.
+    """Yield the readings of the hosts under test that have samples, none of a stopped run.
 
-    Problems that void a verdict on a workload count here: moving error counters or an overloaded host distinguish a
-    host from its peers.
-
-    Args:
-        measurement: of the run.
-        workload: the probe's, fitted to the hosts.
-        hosts: by role.
-        probe: the probe.
-        run: its number.
+    Problems that void a verdict on a workload count here: they distinguish a host from its peers. `hosts` are by role.
     """
     if measurement.stopped:
         return
@@ -82,22 +71,15 @@ def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -
 
 
 def _columns(seconds: Sequence[Sequence[Sample]]) -> dict[str, tuple[float, ...]]:
-    """Return each metric over the window, from its first known value: a slow refresh delays it.
-
-    A metric with later gaps is left out, because unknown is not zero.
-    """
+    """Return each metric from its first known value, without metrics with later gaps: unknown is not zero."""
     means = [_means(second) for second in seconds]
     found = {}
     for name in means[0] if means else ():
-        column = list(dropwhile(_is_unknown, (values.get(name) for values in means)))
+        column = list(dropwhile(lambda value: value is None, (values.get(name) for values in means)))
         known = tuple(value for value in column if value is not None)
         if known and len(known) == len(column) and name != _RATIO_OF_A_COUNTER:
             found[name] = known
     return found
-
-
-def _is_unknown(value: float | None) -> bool:
-    return value is None
 
 
 def _means(second: Sequence[Sample]) -> dict[str, float | None]:

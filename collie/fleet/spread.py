@@ -1,4 +1,4 @@
-"""The deviation from the peers beyond which chance is no explanation."""
+"""The deviation from the peers that chance does not explain."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ from statistics import NormalDist
 from typing import Final
 
 EFFICIENCY: Final = 0.37
-"""Statistical efficiency: a median absolute deviation of n readings is as precise as a standard deviation of 0.37 n
-(normal readings, large n; Rousseeuw and Croux, JASA 88, 1993)."""
+"""A median absolute deviation of n normal readings is as precise as a standard deviation of 0.37 n (large n, Rousseeuw
+and Croux, JASA 88, 1993)."""
 _LIKE_NORMAL: Final = 400
-"""Degrees of freedom from which the normal distribution approximates Student's t well enough."""
+"""Degrees of freedom from which Student's t is like normal."""
 
 
 def freedom(readings: int) -> int:
-    """Return the degrees of freedom of a spread from this many readings."""
+    """Return the degrees of freedom of a spread."""
     return max(1, int(EFFICIENCY * (readings - 1)))
 
 
 @lru_cache(maxsize=4096)
 def bar(tail: float, degrees: int) -> float:
-    """Return the deviation, in spreads, that chance exceeds on one side with probability `tail`.
+    """Return the deviation, in spreads, that chance exceeds on one side with probability `tail` < 0.5.
 
-    Student's t applies, because the spread is an estimate: few peers raise the bar.
-
-    Args:
-        tail: above 0 and below 0.5.
-        degrees: of freedom. At least 1.
+    The spread is an estimate, so Student's t applies.
     """
     if degrees >= _LIKE_NORMAL:
         return -NormalDist().inv_cdf(tail)

@@ -1,4 +1,4 @@
-"""The judgement of a fleet: its metrics, deviations and hosts."""
+"""The judgement of a fleet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A compared quantity: a name as in `HostReading.samples`, within a probe."""
+    """A compared quantity within a probe."""
 
     probe: str
     name: str
@@ -21,10 +21,10 @@ class MetricDeviation:
     """A metric of a host against its peers.
 
     Attributes:
-        component: the component that it points at, by the catalog.
         value: median over the host's runs.
-        low, high: the healthy range, by chance among the peers.
-        score: lasting deviation over the bar. Chance is no explanation from 1. Negative below the peers.
+        median: of the peers.
+        low, high: the healthy range.
+        score: lasting deviation over the bar, negative below the peers.
     """
 
     metric: Metric
@@ -48,8 +48,8 @@ class HostAssessment:
 
     Attributes:
         signs: all comparisons, the largest deviation first.
-        telling: the decisive comparison, or the largest of a host that is not odd.
-        component: the faulty component, as far as the battery separates them, or None unless odd.
+        telling: the decisive comparison, else the largest.
+        component: the faulty one. None unless odd.
     """
 
     host: str
@@ -59,7 +59,7 @@ class HostAssessment:
 
     @property
     def is_odd(self) -> bool:
-        """Whether the host is odd."""
+        """Whether some metric is odd."""
         return self.component is not None
 
     @property
@@ -69,7 +69,7 @@ class HostAssessment:
 
     @property
     def odd_signs(self) -> tuple[MetricDeviation, ...]:
-        """The odd metrics, the decisive one first."""
+        """The odd ones, the decisive one first."""
         return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.telling))
 
 
@@ -79,9 +79,8 @@ class FleetVerdict:
 
     Attributes:
         standings: the oddest host first.
-        unjudged: hosts with too few readings for a comparison.
-        metrics: number of metrics compared.
-        false_alarm: bound on the probability of accusing a fleet without an odd host.
+        unjudged: hosts with too few readings.
+        metrics: number of compared metrics.
     """
 
     standings: tuple[HostAssessment, ...]
@@ -91,5 +90,5 @@ class FleetVerdict:
 
     @property
     def odd(self) -> tuple[HostAssessment, ...]:
-        """The odd hosts, the oddest first."""
+        """The odd hosts."""
         return tuple(standing for standing in self.standings if standing.is_odd)

@@ -1,7 +1,6 @@
-"""Whether QEMU can use KVM here, tried once per boot of this computer.
+"""Whether QEMU can use KVM here: the first boot of a machine is the test, once per boot of this computer.
 
-A KVM device that opens proves nothing: on some virtual machines the guest kernel never reaches its first line. So the
-first boot is the test, with a deadline. Emulation always works.
+A KVM device that opens proves nothing. On some virtual machines the guest hangs.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ KVM_DEVICE = Path("/dev/kvm")
 
 
 def remembered(cache: Path, image: str) -> str | None:
-    """Return the accelerator that worked here for an image. None when untried."""
+    """Return the accelerator that worked here for an image, if one was tried."""
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
         return "tcg"
     try:
@@ -33,7 +32,7 @@ def remembered(cache: Path, image: str) -> str | None:
 
 
 def remember(cache: Path, image: str, accelerator: str) -> None:
-    """Keep the accelerator that worked."""
+    """Remember the accelerator that worked."""
     record = {"accelerator": accelerator, "conditions": _conditions()}
     write_atomically(_record(cache, image), json.dumps(record, indent=2) + "\n")
 
@@ -43,7 +42,6 @@ def _record(cache: Path, image: str) -> Path:
 
 
 def _conditions() -> dict[str, str]:
-    """Return the conditions of the answer: the boot of this computer and the version of QEMU."""
     try:
         version = subprocess.run(
             [QEMU, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False

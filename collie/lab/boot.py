@@ -1,4 +1,4 @@
-"""Wait until machines have booted and answer, with a deadline for each step."""
+"""Wait until machines have booted and answer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from collie.errors import LabError
 from collie.lab.host import Say, tail
+from collie.lab.keys import run_on_each
 from collie.lab.machine import NeverBooted, find
-from collie.lab.shell import run_on_each
 from collie.lab.spec import LabSpec, MachineSpec, StateDir
 
 POLL_SECONDS = 0.1
@@ -18,13 +18,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class BootDeadlines:
-    """Deadlines of a boot.
-
-    Attributes:
-        first_line_seconds: until the console's first output.
-        ready_seconds: until the end of the init script, from the start of the machines.
-        answer_seconds: from then until SSH and the RoCE device answer.
-    """
+    """Deadlines for the console's first output, the end of the init script, and then for SSH and RoCE devices."""
 
     first_line_seconds: float
     ready_seconds: float
@@ -47,9 +41,7 @@ def banner(port: int, *, timeout_seconds: float = 5.0) -> bool:
 
 
 def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, deadlines: BootDeadlines, say: Say) -> None:
-    """Wait until every machine of a lab answers over SSH and has an active RoCE device.
-
-    `started` are the indexes of the machines just started. The others have booted before.
+    """Wait until every machine answers over SSH and its RoCE devices are active. `started` are indexes.
 
     Raises:
         NeverBooted: a machine died or hung before the end of its init script.
@@ -63,23 +55,24 @@ def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, deadl
         for name in sorted(waiting):
             console = tail(state.console(name), 200)
             if "collie-lab: failed" in console:
-                raise LabError(_never(name, state, "booted and could not set itself up"))
+                raise LabError(_with_console(name, state, "booted and could not set itself up"))
             if "collie-lab: ready" in console:
                 say(f"{name} has booted ({elapsed:.0f} s)")
                 waiting.remove(name)
             elif state.label(name) not in running:
-                raise NeverBooted(_never(name, state, "ended while it booted"))
+                raise NeverBooted(_with_console(name, state, "ended while it booted"))
             elif elapsed > deadlines.ready_seconds:
-                raise NeverBooted(_never(name, state, f"did not boot within {deadlines.ready_seconds:.0f} s"))
+                raise NeverBooted(_with_console(name, state, f"did not boot within {deadlines.ready_seconds:.0f} s"))
             elif not console and elapsed > deadlines.first_line_seconds:
-                raise NeverBooted(_never(name, state, f"showed nothing for {deadlines.first_line_seconds:.0f} s"))
+                silent = f"showed nothing for {deadlines.first_line_seconds:.0f} s"
+                raise NeverBooted(_with_console(name, state, silent))
         time.sleep(POLL_SECONDS)
     _wait_for_ssh(lab, state, deadlines.answer_seconds)
 
 
-def _never(name: str, state: StateDir, what: str) -> str:
+def _with_console(name: str, state: StateDir, fault: str) -> str:
     console = tail(state.console(name)) or "(nothing)"
-    return f"{name} {what}; end of its console:\n{console}\nthe whole of it: {state.console(name)}"
+    return f"{name} {fault}; end of its console:\n{console}\nthe whole of it: {state.console(name)}"
 
 
 def _wait_for_ssh(lab: LabSpec, state: StateDir, timeout_seconds: float) -> None:
@@ -111,7 +104,6 @@ def _try_all(machines: tuple[MachineSpec, ...], state: StateDir, timeout_seconds
 
 
 def _check(one: MachineSpec) -> str:
-    """Return the shell command that checks a machine. It holds fixed words only."""
     return (
         f"for device in {' '.join(f'rxe{number}' for number in range(one.devices))}; do "
         "grep -q ACTIVE /sys/class/infiniband/$device/ports/1/state || { echo $device is not active; exit 1; }; done"

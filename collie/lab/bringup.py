@@ -1,10 +1,11 @@
-"""Start the machines of a lab with the accelerator that works here, and wait for them."""
+"""Start the machines of a lab with the accelerator that works here."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from collie.errors import LabError
@@ -31,13 +32,7 @@ def start_and_wait(
 ) -> LabSpec:
     """Start the machines with the indexes `asleep`, and wait until all machines of the lab answer.
 
-    Falls back from KVM to emulation, and remembers the accelerator that worked.
-
-    Returns:
-        The specification with the accelerator and the ports in use.
-
-    Raises:
-        LabError: a machine does not come up. The started ones are stopped again.
+    Returns the specification in use. After a failure the started machines are stopped.
     """
     names = [spec.machines[index].name for index in sorted(asleep)]
     labels = tuple(state.label(name) for name in names)
@@ -65,7 +60,7 @@ def start_and_wait(
 
 
 def _start(spec: LabSpec, asleep: frozenset[int], image: Image, state: StateDir) -> LabSpec:
-    """Start machines. A new machine takes another port when its port was taken meanwhile."""
+    """Start machines. A new one moves to another port when its port was taken meanwhile."""
     for index in sorted(asleep):
         for _attempt in range(5):
             one = spec.machines[index]
@@ -88,24 +83,19 @@ def _start(spec: LabSpec, asleep: frozenset[int], image: Image, state: StateDir)
 
 
 def free_ports(count: int, taken: Sequence[int] = ()) -> tuple[int, ...]:
-    """Return free loopback ports, none of them in `taken`.
-
-    Raises:
-        LabError: too few are free.
-    """
-    found: list[int] = []
-    for port in range(FIRST_SSH_PORT, LAST_SSH_PORT + 1):
-        if len(found) == count:
-            break
-        if port in taken:
-            continue
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
+    """Return free loopback ports, none of them in `taken`."""
+    free = (port for port in range(FIRST_SSH_PORT, LAST_SSH_PORT + 1) if port not in taken and _is_free(port))
+    found = tuple(islice(free, count))
     if len(found) < count:
         raise LabError(f"no free port between {FIRST_SSH_PORT} and {LAST_SSH_PORT} on 127.0.0.1; take other labs down")
-    return tuple(found)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

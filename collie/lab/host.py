@@ -1,4 +1,4 @@
-"""Services of the controller's machine: programs, directories, locks, and commands with a deadline."""
+"""Services of the controller's machine: programs, files, locks, and commands with a deadline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collie.files import open_regular
 Say = Callable[[str], None]
 
 MAX_BYTES = 1 << 20
-"""Limit of a file that describes a lab. The largest has some kilobytes."""
+"""Limit of a file that describes a lab."""
 
 QEMU = "qemu-system-x86_64"
 
@@ -40,16 +40,12 @@ def quiet(_line: str) -> None:
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program, also from administrators' directories that PATH may lack."""
+    """Return the path of a program, also outside PATH."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
 
 
 def require_programs(*names: str) -> None:
-    """Check that programs are installed.
-
-    Raises:
-        LabError: names the missing packages.
-    """
+    """Check that programs are installed."""
     missing = [name for name in names if find_program(name) is None]
     if missing:
         packages = " ".join(sorted({PACKAGE_OF.get(name, name) for name in missing}))
@@ -57,11 +53,7 @@ def require_programs(*names: str) -> None:
 
 
 def private_directory(path: Path) -> Path:
-    """Create a directory that only its owner can enter, unless it exists, and return it.
-
-    Raises:
-        LabError: it cannot be created or written.
-    """
+    """Return a directory, created for its owner alone unless it exists."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -72,19 +64,21 @@ def private_directory(path: Path) -> Path:
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write a small text file. A reader sees the old text or the new one."""
+    """Write a text file. A reader sees the old text or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as stream:
         stream.write(text)
     temporary.replace(path)
 
 
-def remove(path: Path) -> None:
-    """Remove a file if it exists.
+def user_directory(variable: str, otherwise: str) -> Path:
+    """Return the lab's folder in an XDG directory, or below the home directory."""
+    base = os.environ.get(variable)
+    return (Path(base) if base else Path.home() / otherwise) / "collie" / "lab"
 
-    Raises:
-        LabError: it cannot be removed.
-    """
+
+def remove(path: Path) -> None:
+    """Remove a file if it exists."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -93,11 +87,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, timeout_seconds: float, what: str, say: Say) -> Iterator[int]:
-    """Hold an exclusive lock on a file. Yields its descriptor: a child that inherits it keeps the lock.
-
-    Raises:
-        LabError: another process holds it for longer than `timeout_seconds`.
-    """
+    """Hold an exclusive lock on a file. Yields its descriptor: a child that inherits it keeps the lock."""
     try:
         descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
@@ -125,11 +115,7 @@ def locked(path: Path, *, timeout_seconds: float, what: str, say: Say) -> Iterat
 
 
 def opened_log(path: Path, how: int) -> BinaryIO:
-    """Open a log for writing, with `os.O_APPEND` or `os.O_TRUNC`. A child may inherit it.
-
-    Raises:
-        LabError: it is no regular file, or cannot be written.
-    """
+    """Open a log for writing, with `os.O_APPEND` or `os.O_TRUNC`."""
     try:
         return os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | how), "wb")
     except OSError as error:
@@ -137,7 +123,7 @@ def opened_log(path: Path, how: int) -> BinaryIO:
 
 
 def tail(path: Path, lines: int = 15) -> str:
-    """Return the last lines of a log, for an error message."""
+    """Return the last lines of a log."""
     try:
         with os.fdopen(open_regular(path), "rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - 16384))
@@ -157,12 +143,9 @@ def run_logged(
     inherit: Sequence[int] = (),
     environment: Mapping[str, str] | None = None,
 ) -> int:
-    """Run a long command with its output in a log, report each line, and return its exit status.
+    """Run a command with its output in a log, report each line, and return its exit status.
 
-    The command gets a session, which ends with the wait: by the deadline or by Ctrl-C.
-
-    Raises:
-        LabError: the deadline passed.
+    Its session ends with the wait: by the deadline, which raises `LabError`, or by Ctrl-C.
     """
     with opened_log(log, os.O_APPEND) as sink, os.fdopen(open_regular(log), "rb") as source:
         source.seek(0, os.SEEK_END)
@@ -196,7 +179,7 @@ def run_logged(
 
 
 def _end_session(process: subprocess.Popen[bytes]) -> None:
-    """End a command and its children. SIGTERM comes first, as mmdebstrap removes its temporary tree."""
+    """End a command and its children. mmdebstrap removes its temporary tree on SIGTERM."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

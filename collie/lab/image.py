@@ -1,7 +1,6 @@
-"""The root disk of the lab machines, built once by mmdebstrap and cached.
+"""The root disk of the lab machines, built once by mmdebstrap and cached by a digest of its recipe.
 
-A cache entry is named after the release and a digest of its recipe, so a changed recipe builds a new one. It appears
-by one rename, so it is always complete.
+A cache entry appears by one rename, so it is complete.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.lab.host import Say, locked, private_directory, quiet, require_programs, run_logged, tail
+from collie.lab.host import Say, locked, private_directory, quiet, require_programs, run_logged, tail, user_directory
 
 DEFAULT_RELEASE = "bookworm"
 RELEASES = ("bookworm", "trixie")
@@ -41,7 +40,7 @@ PACKAGES = (
     "numactl",
 )
 
-# An initrd with these alone is 5 MB instead of 35. An emulated processor unpacks it in a second.
+# An initrd with these alone is 5 MB instead of 35, which an emulated processor unpacks in a second.
 INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 
 # Useless on a machine without a screen, and half of the tree. They slow the first build.
@@ -81,24 +80,19 @@ MIRROR = re.compile(r"(https?|ftp|file|copy):/\S+\Z")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A root disk with the kernel and initrd that boot it.
-
-    Attributes:
-        release: Debian code name.
-        directory: the cache entry. Its name identifies the image.
-    """
+    """A root disk with its kernel and initrd, in a cache entry whose name identifies it."""
 
     release: str
     directory: Path
 
     @property
     def disk(self) -> Path:
-        """The raw ext4 file system. Machines open it with `snapshot=on`."""
+        """The raw ext4 file system."""
         return self.directory / "disk"
 
     @property
     def kernel(self) -> Path:
-        """The release's kernel."""
+        """The kernel."""
         return self.directory / "kernel"
 
     @property
@@ -109,25 +103,22 @@ class Image:
 
 def default_cache_dir() -> Path:
     """Return `$COLLIE_CACHE_DIR`, else `$XDG_CACHE_HOME/collie/lab`, else the same under `~/.cache`."""
-    if own := os.environ.get("COLLIE_CACHE_DIR"):
-        return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "collie" / "lab"
+    own = os.environ.get("COLLIE_CACHE_DIR")
+    return Path(own) if own else user_directory("XDG_CACHE_HOME", ".cache")
 
 
-def init_script() -> str:
-    """Return the script of process 1 of a machine."""
+def _init_script() -> str:
     return resources.files("collie.lab").joinpath("init.sh").read_text(encoding="utf-8")
 
 
 def image_key(release: str) -> str:
-    """Return the name of a release's cache entry: its code name and a digest of the recipe."""
-    recipe = "\n".join((release, *PACKAGES, *EXCLUDED, SETUP_HOOK, PACK_SCRIPT, init_script()))
+    """Return the name of a release's cache entry."""
+    recipe = "\n".join((release, *PACKAGES, *EXCLUDED, SETUP_HOOK, PACK_SCRIPT, _init_script()))
     return f"{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
 def cached_image(release: str, cache_dir: Path) -> Image | None:
-    """Return the cached image of a release."""
+    """Return the image of a release, if cached."""
     directory = cache_dir / image_key(release)
     return Image(release, directory) if directory.is_dir() else None
 
@@ -138,15 +129,8 @@ def ensure_image(
     cache_dir: Path | None = None,
     mirror: str | None = None,
     say: Say = quiet,
-    timeout_seconds: float = BUILD_TIMEOUT_SECONDS,
 ) -> Image:
-    """Return the image of a release. Build it unless it is cached.
-
-    Of two processes that need the same image, the second waits for the first.
-
-    Raises:
-        LabError: unknown release, missing programs, too little disk, or a failed build. Names the remedy.
-    """
+    """Return the image of a release. Build it unless it is cached."""
     if release not in RELEASES:
         raise LabError(f"unknown release {release!r}; the lab knows {' and '.join(RELEASES)}")
     if mirror is not None and not MIRROR.match(mirror):
@@ -157,7 +141,7 @@ def ensure_image(
     require_programs("mmdebstrap", "mkfs.ext4", "tar", *(() if os.geteuid() == 0 else ("fakeroot",)))
     key = image_key(release)
     lock = cache / f"{key}.lock"
-    with locked(lock, timeout_seconds=timeout_seconds, what=f"the image {key}", say=say) as descriptor:
+    with locked(lock, timeout_seconds=BUILD_TIMEOUT_SECONDS, what=f"the image {key}", say=say) as descriptor:
         if image := cached_image(release, cache):
             return image
         # With the lock held, these are left by killed processes.
@@ -171,7 +155,7 @@ def ensure_image(
             )
         build = Path(tempfile.mkdtemp(prefix=f".build-{key}-", dir=cache))
         try:
-            _build(release, mirror, build, descriptor, say, timeout_seconds)
+            _build(release, mirror, build, descriptor, say)
             build.rename(cache / key)
         finally:
             shutil.rmtree(build, ignore_errors=True)
@@ -179,7 +163,7 @@ def ensure_image(
 
 
 def bootstrap_argv(release: str, mirror: str | None) -> tuple[str, ...]:
-    """Return the mmdebstrap command that writes `tree.tar` into its working directory."""
+    """Return the mmdebstrap command that writes `tree.tar`."""
     return (
         "mmdebstrap",
         "--variant=minbase",
@@ -192,10 +176,10 @@ def bootstrap_argv(release: str, mirror: str | None) -> tuple[str, ...]:
     )
 
 
-def _build(release: str, mirror: str | None, build: Path, lock: int, say: Say, timeout_seconds: float) -> None:
+def _build(release: str, mirror: str | None, build: Path, lock: int, say: Say) -> None:
     started = time.monotonic()
     log = build / "build.log"
-    (build / "init.sh").write_text(init_script(), encoding="utf-8")
+    (build / "init.sh").write_text(_init_script(), encoding="utf-8")
     say(f"building the {release} image, once; about a minute")
 
     def relay(line: str) -> None:
@@ -214,7 +198,7 @@ def _build(release: str, mirror: str | None, build: Path, lock: int, say: Say, t
             argv,
             log=log,
             directory=build,
-            timeout_seconds=timeout_seconds - (time.monotonic() - started),
+            timeout_seconds=BUILD_TIMEOUT_SECONDS - (time.monotonic() - started),
             on_line=relay,
             inherit=(lock,),
             environment=environment,

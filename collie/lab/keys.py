@@ -1,10 +1,13 @@
-"""SSH from the controller to the machines: keys, pinned host keys, and the hosts file."""
+"""SSH from the controller to the machines: keys, the hosts file, and commands."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from collie.errors import LabError
@@ -15,11 +18,7 @@ from collie.lab.spec import LabSpec, MachineSpec, StateDir
 
 
 def ensure_key(path: Path, comment: str) -> str:
-    """Create an ed25519 key pair unless it exists. Return its public half as `type base64`.
-
-    Raises:
-        LabError: ssh-keygen failed, or a key is no regular file.
-    """
+    """Create an ed25519 key pair unless it exists. Return its public half as `type base64`."""
     public = path.with_name(path.name + ".pub")
     if not (path.is_file() and public.is_file()):
         for half in (path, public):
@@ -35,7 +34,7 @@ def ensure_key(path: Path, comment: str) -> str:
 
 
 def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> str:
-    """Return the hosts file of a lab. `host_keys` are in the order of its machines."""
+    """Return the hosts file of a lab."""
     lines = ["version: 1", "hosts:"]
     for machine, host_key in zip(spec.machines, host_keys, strict=True):
         lines += [
@@ -54,7 +53,7 @@ def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> 
 
 
 def _devices(machine: MachineSpec) -> list[str]:
-    """Return the lines of a machine's RoCE devices. Index 1 is the RoCE v2 GID of its address."""
+    """Return the lines of a machine's RoCE devices. GID 1 is RoCE v2."""
     if machine.devices == 1:
         return ["    device: rxe0", f"    data_address: {machine.data_address}", "    ib_port: 1", "    gid_index: 1"]
     entries = enumerate(machine.data_addresses)
@@ -68,13 +67,12 @@ def _endpoints(machine: MachineSpec) -> list[str]:
 
 
 def write_inventory(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
-    """Write the hosts file and `known_hosts`."""
-    write_known_hosts(spec, state, host_keys)
+    """Write the hosts file."""
     write_atomically(state.inventory, inventory_text(spec, state, host_keys))
 
 
 def write_known_hosts(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
-    """Write the host keys in OpenSSH's format."""
+    """Write the host keys for OpenSSH."""
     lines = [
         f"[127.0.0.1]:{machine.ssh_port} {host_key}\n"
         for machine, host_key in zip(spec.machines, host_keys, strict=True)
@@ -83,7 +81,7 @@ def write_known_hosts(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) 
 
 
 def ssh_command(machine: MachineSpec, state: StateDir, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the ssh command for a machine. It trusts the pinned key only and ignores the user's configuration."""
+    """Return the ssh command for a machine. It trusts the pinned key only, and no configuration of the user."""
     return (
         "ssh",
         "-F",
@@ -102,7 +100,42 @@ def ssh_command(machine: MachineSpec, state: StateDir, command: Sequence[str] = 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """Output and exit status of a command. None when it did not end in time."""
+
+    status: int | None
+    output: str
+
+
+def run_on_each(
+    commands: Mapping[MachineSpec, str], state: StateDir, timeout_seconds: float
+) -> dict[str, CommandResult]:
+    """Run a shell command on each machine. Return the results by name. Late commands are ended."""
+    answers: dict[str, CommandResult] = {}
+    deadline = time.monotonic() + timeout_seconds
+    with ExitStack() as stack:
+        attempts: list[tuple[MachineSpec, subprocess.Popen[str]]] = []
+        for one, command in commands.items():
+            attempt = subprocess.Popen(
+                ssh_command(one, state, (command,)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            stack.enter_context(attempt)  # waits at the end, after the kill below
+            stack.callback(attempt.kill)
+            attempts.append((one, attempt))
+        for one, attempt in attempts:
+            try:
+                output, _ = attempt.communicate(timeout=max(0.1, deadline - time.monotonic()))
+                answers[one.name] = CommandResult(attempt.returncode, output)
+            except subprocess.TimeoutExpired:
+                answers[one.name] = CommandResult(None, "")
+    return answers
+
+
 def _scalar(text: str) -> str:
-    """Quote a path for YAML unless it is plain text."""
     plain = all(character.isalnum() or character in "/._-+" for character in text)
     return text if plain else "'" + text.replace("'", "''") + "'"

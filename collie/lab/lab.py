@@ -1,21 +1,18 @@
 """Bring Soft-RoCE machines up, report their status, and take them down.
 
-Rules:
-
 1. The specification is on disk before the first machine starts, the hosts file only after all have answered.
 2. `up` restarts no machine that answers, except at a dead link. It never changes an existing machine's port, keys or
    addresses.
-3. `up` stops the machines that it started if they do not all answer, for whatever reason.
+3. `up` stops the machines that it started if they do not all answer.
 4. The process table alone shows which machines run.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +20,8 @@ from collie.errors import LabError
 from collie.lab import acceleration, links, machine
 from collie.lab.boot import banner
 from collie.lab.bringup import free_ports, start_and_wait
-from collie.lab.host import QEMU, Say, locked, private_directory, quiet, remove, require_programs
-from collie.lab.image import DEFAULT_RELEASE, Image, cached_image, default_cache_dir, ensure_image
+from collie.lab.host import QEMU, Say, locked, private_directory, quiet, remove, require_programs, user_directory
+from collie.lab.image import DEFAULT_RELEASE, Image, default_cache_dir, ensure_image
 from collie.lab.keys import ensure_key, ssh_command, write_inventory
 from collie.lab.links import DeadLink
 from collie.lab.spec import (
@@ -42,9 +39,8 @@ from collie.lab.spec import (
 )
 
 DEFAULT_MACHINES = 2
-DEFAULT_MEMORY_MIB = 768
-SMALLEST_MEMORY_MIB = 256
-DEFAULT_VCPUS = 1
+MEMORY_MIB = 768
+VCPUS = 1
 
 LOCK_TIMEOUT_SECONDS = 300.0
 
@@ -57,12 +53,7 @@ HUNG_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class MachineStatus:
-    """Status of one machine.
-
-    Attributes:
-        pid: QEMU's process, None when it does not run.
-        answering: its SSH server greets.
-    """
+    """Status of one machine: QEMU's process, and whether its SSH server greets."""
 
     name: str
     pid: int | None
@@ -78,11 +69,7 @@ class MachineStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """Status of a lab. No machines when none is up.
-
-    Attributes:
-        inventory: the hosts file, None unless all machines have answered since `up`.
-    """
+    """Status of a lab, without machines when none is up. `inventory` exists once all machines have answered."""
 
     state_dir: Path
     inventory: Path | None
@@ -98,8 +85,7 @@ class LabStatus:
 
 def default_state_dir() -> Path:
     """Return `$XDG_STATE_HOME/collie/lab`, else the same under `~/.local/state`."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "collie" / "lab"
+    return user_directory("XDG_STATE_HOME", ".local/state")
 
 
 def up(
@@ -107,8 +93,6 @@ def up(
     release: str | None = None,
     *,
     mirror: str | None = None,
-    memory_mib: int | None = None,
-    vcpus: int | None = None,
     devices: Mapping[str, int] | None = None,
     state_dir: Path | None = None,
     cache_dir: Path | None = None,
@@ -116,18 +100,13 @@ def up(
 ) -> LabStatus:
     """Bring a lab up. Return when every machine answers and its RoCE devices are active.
 
-    None keeps the present value, or takes the default when no lab is up. Machines that died restart unchanged, so the
-    hosts file stays valid. `devices` maps machines to their number of RoCE devices, 1 by default.
-
-    Raises:
-        LabError: a program, right, port or disk space is missing, or a machine does not come up. Nothing is left
-            running.
+    None keeps the present value, or takes the default when no lab is up. `devices` maps machines to their number of
+    RoCE devices, 1 by default. A failure leaves nothing running.
     """
-    require_programs(QEMU, "ssh", "ssh-keygen")
-    state = StateDir(private_directory(state_dir or default_state_dir()))
-    cache = private_directory(cache_dir or default_cache_dir())
-    with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
-        wanted = LabRequest(machines, release, memory_mib, vcpus, devices)
+    state, cache = _directories(state_dir, cache_dir)
+    private_directory(state.path)
+    with _locked(state, say):
+        wanted = LabRequest(machines, release, devices)
         spec = load_spec(state)
         if spec is not None and (differing := wanted.differing(spec)):
             if _pids(spec, state):
@@ -147,16 +126,10 @@ def up(
 
 
 def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None = None, say: Say = quiet) -> None:
-    """End one machine, even if it hangs, start it unchanged, and return when the lab answers.
-
-    Raises:
-        LabError: there is no such machine, or it does not come up.
-    """
-    require_programs(QEMU, "ssh", "ssh-keygen")
-    state = StateDir(state_dir or default_state_dir())
-    cache = private_directory(cache_dir or default_cache_dir())
+    """End one machine, even if it hangs, start it unchanged, and wait for the lab."""
+    state, cache = _directories(state_dir, cache_dir)
     _machine(name, _present(state))
-    with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
+    with _locked(state, say):
         spec = _present(state)  # again: the holder of the lock may have taken the lab down
         _machine(name, spec)
         machine.stop([state.label(name)], patience_seconds=HUNG_SECONDS)
@@ -164,40 +137,24 @@ def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None 
 
 
 def mend(*, state_dir: Path | None = None, cache_dir: Path | None = None, say: Say = quiet) -> tuple[str, ...]:
-    """Restart machines until all joined ones reach each other. Return their names.
-
-    Raises:
-        LabError: no lab is up, a machine does not come up, or a link stays dead.
-    """
-    require_programs(QEMU, "ssh", "ssh-keygen")
-    state = StateDir(state_dir or default_state_dir())
-    cache = private_directory(cache_dir or default_cache_dir())
+    """Restart machines until all joined ones reach each other. Return their names."""
+    state, cache = _directories(state_dir, cache_dir)
     _present(state)
-    with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
+    with _locked(state, say):
         return _complete(_present(state), state, cache, None, say)
 
 
 def dead_links(state_dir: Path | None = None) -> tuple[DeadLink, ...]:
-    """Return the links between answering machines that carry nothing. Takes seconds, longer with a dead one.
-
-    Raises:
-        LabError: the specification is damaged.
-    """
+    """Return the links between answering machines that carry nothing. Takes seconds, longer with a dead one."""
     state = StateDir(state_dir or default_state_dir())
     spec = load_spec(state)
-    return (
-        ()
-        if spec is None
-        else links.dead_links(spec, state, {one.name for one in status(state.path).machines if one.answering})
-    )
+    if spec is None:
+        return ()
+    return links.dead_links(spec, state, {one.name for one in status(state.path).machines if one.answering})
 
 
 def status(state_dir: Path | None = None) -> LabStatus:
-    """Return the lab's status, without its links. It waits for no lock.
-
-    Raises:
-        LabError: the specification is damaged.
-    """
+    """Return the lab's status, without its links. It waits for no lock."""
     state = StateDir(state_dir or default_state_dir())
     spec = load_spec(state)
     if spec is None:
@@ -218,15 +175,11 @@ def status(state_dir: Path | None = None) -> LabStatus:
 
 
 def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
-    """Stop every machine of the lab and remove everything but keys and logs. Return the names of those that ran.
-
-    Raises:
-        LabError: a machine does not end.
-    """
+    """Stop every machine and remove everything but keys and logs. Return the names of those that ran."""
     state = StateDir(state_dir or default_state_dir())
     if not state.path.is_dir():
         return ()
-    with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
+    with _locked(state, say):
         # All possible names, so that machines of a killed `up` end, too.
         names = {state.label(name): name for name in map(machine_name, range(MAXIMUM_MACHINES))}
         ended = set(machine.stop(list(names)))
@@ -237,13 +190,18 @@ def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
 
 
 def ssh_argv(name: str, *command: str, state_dir: Path | None = None) -> tuple[str, ...]:
-    """Return the command that opens a session on a machine, or runs a command there.
-
-    Raises:
-        LabError: there is no such machine.
-    """
+    """Return the command for a session on a machine, or for a command there."""
     state = StateDir(state_dir or default_state_dir())
     return ssh_command(_machine(name, _present(state)), state, command)
+
+
+def _directories(state_dir: Path | None, cache_dir: Path | None) -> tuple[StateDir, Path]:
+    require_programs(QEMU, "ssh", "ssh-keygen")
+    return StateDir(state_dir or default_state_dir()), private_directory(cache_dir or default_cache_dir())
+
+
+def _locked(state: StateDir, say: Say) -> AbstractContextManager[int]:
+    return locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say)
 
 
 def _present(state: StateDir) -> LabSpec:
@@ -267,14 +225,8 @@ def _pids(spec: LabSpec, state: StateDir) -> dict[str, int]:
 
 def _new_spec(state: StateDir, cache: Path, wanted: LabRequest, mirror: str | None, say: Say) -> LabSpec:
     count = DEFAULT_MACHINES if wanted.machines is None else wanted.machines
-    memory_mib = DEFAULT_MEMORY_MIB if wanted.memory_mib is None else wanted.memory_mib
-    vcpus = DEFAULT_VCPUS if wanted.vcpus is None else wanted.vcpus
     if not 2 <= count <= MAXIMUM_MACHINES:
         raise LabError(f"a lab has 2 to {MAXIMUM_MACHINES} machines, not {count}")
-    if memory_mib < SMALLEST_MEMORY_MIB:
-        raise LabError(f"a machine needs at least {SMALLEST_MEMORY_MIB} MiB of memory, not {memory_mib}")
-    if vcpus < 1:
-        raise LabError(f"a machine needs at least 1 virtual processor, not {vcpus}")
     devices = _devices([machine_name(index) for index in range(count)], wanted.devices or {})
     image = ensure_image(wanted.release or DEFAULT_RELEASE, cache_dir=cache, mirror=mirror, say=say)
     # A lab with a lost specification may still run.
@@ -283,8 +235,8 @@ def _new_spec(state: StateDir, cache: Path, wanted: LabRequest, mirror: str | No
         release=image.release,
         image=image.directory.name,
         accelerator=acceleration.remembered(cache, image.directory.name) or "kvm",
-        memory_mib=memory_mib,
-        vcpus=vcpus,
+        memory_mib=MEMORY_MIB,
+        vcpus=VCPUS,
         sockets=str(choose_socket_dir(state)),
         machines=tuple(MachineSpec(index, port, devices[index]) for index, port in enumerate(free_ports(count))),
     )
@@ -352,15 +304,14 @@ def _start(
 
 
 def _image_of(spec: LabSpec, cache: Path, mirror: str | None, say: Say) -> Image:
-    """Return the lab's image, or the present one of its release when the cache was emptied."""
     directory = cache / spec.image
     if directory.is_dir():
         return Image(spec.release, directory)
-    return cached_image(spec.release, cache) or ensure_image(spec.release, cache_dir=cache, mirror=mirror, say=say)
+    return ensure_image(spec.release, cache_dir=cache, mirror=mirror, say=say)
 
 
 def _forget(state: StateDir) -> None:
-    """Remove the files of a lab that is up. Keys and logs stay."""
+    """Remove the files of a lab, but keys and logs."""
     shutil.rmtree(state.path / "net", ignore_errors=True)
     with suppress(LabError):
         spec = load_spec(state)

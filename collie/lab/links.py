@@ -1,7 +1,6 @@
 """The data paths between joined machines, and the machine to restart for a dead one.
 
-A machine can answer over SSH while a card of its data network hangs. One packet of nearly the largest size, there and
-back, passes the rings of both cards, so one answer proves a link both ways.
+A machine can answer over SSH while a card of its data network hangs. One answer proves a link both ways.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from collie.lab.shell import run_on_each
+from collie.lab.keys import run_on_each
 from collie.lab.spec import LabSpec, MachineSpec, StateDir, neighbours
 
 PROBE_BYTES = 4096  # RoCE's largest payload also finds a ring with room for small frames alone
@@ -27,13 +26,7 @@ _PROBE = (
 
 @dataclass(frozen=True, slots=True)
 class DeadLink:
-    """A data address that does not answer a joined machine, while both machines answer over SSH.
-
-    Attributes:
-        source: name of the asking machine.
-        target: name of the machine with the address.
-        address: the address.
-    """
+    """A data address of `target` that does not answer `source`, a joined machine. Both answer over SSH."""
 
     source: str
     target: str
@@ -48,8 +41,7 @@ def dead_links(
 ) -> tuple[DeadLink, ...]:
     """Send one packet each way over every link between answering machines. Return the links without an answer.
 
-    Takes about a second, and `PROBE_SECONDS` more with a dead link. `fresh` machines have just booted and get
-    `FRESH_SECONDS`. A link without a result in time does not count as dead.
+    Takes about a second, with a dead link `PROBE_SECONDS` more, after a boot `FRESH_SECONDS`.
     """
     seconds = FRESH_SECONDS if fresh else PROBE_SECONDS
     probes = {one: peers for one in lab.machines if one.name in answering and (peers := _peers(lab, one, answering))}
@@ -74,10 +66,7 @@ def probe(addresses: Iterable[str], seconds: int) -> str:
 
 
 def suspect(dead: Iterable[DeadLink], cleared: Collection[str]) -> str | None:
-    """Return the machine on most of the dead links that is not in `cleared`. None without one.
-
-    The two ends of one link look alike from outside: a full receive queue stops the sender's card, too.
-    """
+    """Return the machine on most of the dead links that is not in `cleared`: both ends of one link look alike."""
     ends = Counter(name for link in dead for name in (link.source, link.target) if name not in cleared)
     return min(ends, key=lambda name: (-ends[name], name), default=None)
 

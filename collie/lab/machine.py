@@ -1,7 +1,6 @@
-"""One QEMU process.
+"""One QEMU process, found by the label in its command line.
 
-A machine is found by the label in its command line, as a process number may have been reused. Signals go through a
-process descriptor opened before the command line is read, so they hit the process that was checked.
+Signals go through a process descriptor opened before the command line is read, so they hit the checked process.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,17 +45,18 @@ class PortTaken(Exception):
 
 
 class NeverBooted(Exception):
-    """A machine did not reach the end of its init script. The text names it and the reason, and shows its console."""
+    """A machine did not finish its init script."""
 
 
 def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> tuple[str, ...]:
-    """Return the command line of a machine. It listens on 127.0.0.1 and on files only."""
+    """Return the command line of a machine, which listens on 127.0.0.1 and on files only."""
     processor = {"kvm": ("-accel", "kvm", "-cpu", "host"), "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max")}
     folder = state.machine(machine.name).resolve()
+    cards = zip(machine.data_macs, machine.data_addresses, strict=True)
     facts = {
         "name": f"string={machine.name}",
         "management_mac": f"string={machine.management_mac}",
-        "data": "string=" + " ".join(f"{mac}={address}/24" for mac, address in _cards(machine)),
+        "data": "string=" + " ".join(f"{mac}={address}/24" for mac, address in cards),
         "hosts": f"file={_escaped(folder / 'hosts')}",
         "authorized_key": f"file={_escaped(state.identity.resolve().with_suffix('.pub'))}",
         "host_key": f"file={_escaped(state.host_key(machine.name).resolve())}",
@@ -80,7 +80,7 @@ def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir)
 
 
 def _data_network(lab: LabSpec, machine: MachineSpec) -> tuple[str, ...]:
-    """Give a machine its RoCE cards and join it to its neighbours, through a hub inside its QEMU where needed."""
+    """Return the RoCE cards of a machine and its links, through a hub inside its QEMU where needed."""
     joined = neighbours(machine.index, len(lab.machines))
 
     def link(identifier: str, peer: int) -> str:
@@ -101,17 +101,12 @@ def _data_network(lab: LabSpec, machine: MachineSpec) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _cards(machine: MachineSpec) -> Iterator[tuple[str, str]]:
-    return zip(machine.data_macs, machine.data_addresses, strict=True)
-
-
 def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> None:
     """Start a machine. Returns when QEMU has set up its devices, long before the guest is up.
 
     Raises:
         PortTaken: its SSH port is in use.
         NeverBooted: QEMU refused to start with KVM.
-        LabError: QEMU refused to start without KVM.
     """
     folder = state.machine(machine.name)
     lines = [f"{other.data_address} {other.name}\n" for other in lab.machines]
@@ -146,7 +141,7 @@ def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> 
 
 
 def find(labels: Sequence[str]) -> dict[str, int]:
-    """Return the process number of each running machine, by its label."""
+    """Return the process number of each running machine."""
     wanted = frozenset(labels)
     found: dict[str, int] = {}
     for entry in os.listdir("/proc"):
@@ -156,7 +151,7 @@ def find(labels: Sequence[str]) -> dict[str, int]:
 
 
 def label_of(pid: int) -> str:
-    """Return the label of a named QEMU process. Empty for any other process or a zombie."""
+    """Return the label of a QEMU process. Empty for any other process or a zombie."""
     try:
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -167,13 +162,7 @@ def label_of(pid: int) -> str:
 
 
 def stop(labels: Sequence[str], *, patience_seconds: float = 10.0) -> tuple[str, ...]:
-    """End the machines with these labels. Return the labels of those that ran.
-
-    QEMU ends at once on SIGTERM. The disk is a snapshot, so nothing is lost.
-
-    Raises:
-        LabError: one does not end.
-    """
+    """End the machines with these labels. Return the labels of those that ran."""
     ended: list[str] = []
     for number in (signal.SIGTERM, signal.SIGKILL):
         waiting: list[int] = []
@@ -203,5 +192,5 @@ def _wait_for_end(descriptors: Iterable[int], patience_seconds: float) -> None:
 
 
 def _escaped(path: Path) -> str:
-    """Return a path for an option of QEMU, which ends a value at a single comma."""
+    """Return a path for an option of QEMU, where a comma ends a value."""
     return str(path).replace(",", ",,")

@@ -1,4 +1,4 @@
-"""Recovery of locked-up machines of a lab, and of links between them."""
+"""Recovery of machines of a lab, and of links between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collie.lab.host import Say, quiet
 
 
 class LabReviver:
-    """A `ports.Reviver` for the machines of one lab."""
+    """A `ports.Reviver` for one lab."""
 
     def __init__(self, state_dir: Path | None = None, *, say: Say = quiet) -> None:
         self._state_dir = state_dir
@@ -26,7 +26,7 @@ class LabReviver:
             raise TestbedError(f"host {host.machine} does not answer and cannot be restarted: {error}") from error
 
     def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
-        """Restart machines until all joined machines of the lab reach each other."""
+        """Restart machines until all joined machines reach each other."""
         try:
             return lab.mend(state_dir=self._state_dir, say=self._say)
         except LabError as error:

@@ -1,10 +1,8 @@
 """The specification of a lab: its machines, their places in the data network, and its files.
 
-Topology: machines 0 and 1, 2 and 3, ... are pairs joined directly, and the even ones are joined to machine 0. A
-machine's RoCE devices share that network. A link is two datagram sockets in a private directory. As measured, a TCP
-stream cannot be joined again after one end was killed, and UDP loses a third of large messages. Datagrams over Unix
-sockets are as fast as the stream, lose nothing and survive a restart. Hung queues came from missing memory barriers
-(ADR 18).
+Machines 0 and 1, 2 and 3, ... are joined directly, and the even ones to machine 0. A link is two Unix datagram sockets
+in a private directory, which lose nothing and survive a restart. As measured, a TCP stream cannot be joined again after
+one end was killed, and UDP loses a third of large messages.
 """
 
 from __future__ import annotations
@@ -28,13 +26,7 @@ SOCKET_PATH_BYTES = 100  # the kernel's 108 with the final zero, less up to 6 fo
 
 @dataclass(frozen=True, slots=True)
 class MachineSpec:
-    """One machine of a lab.
-
-    Attributes:
-        index: its place, from 0. Addresses and links follow from it.
-        ssh_port: port of its SSH server on the controller's loopback interface.
-        devices: number of RoCE devices: `rxe0`, `rxe1`, ...
-    """
+    """One machine of a lab. Addresses and links follow from its `index`, devices are `rxe0`, `rxe1`, ..."""
 
     index: int
     ssh_port: int
@@ -42,17 +34,17 @@ class MachineSpec:
 
     @property
     def name(self) -> str:
-        """lab-a, lab-b, ..."""
+        """`lab-a`, `lab-b`, ..."""
         return machine_name(self.index)
 
     @property
     def data_address(self) -> str:
-        """Address of its first RoCE interface."""
+        """Address of the first RoCE interface."""
         return self.data_addresses[0]
 
     @property
     def data_addresses(self) -> tuple[str, ...]:
-        """Addresses of its RoCE interfaces."""
+        """Addresses of the RoCE interfaces."""
         return tuple(f"192.168.77.{place}" for place in self._places)
 
     @property
@@ -67,20 +59,12 @@ class MachineSpec:
 
     @property
     def _places(self) -> tuple[int, ...]:
-        """Numbers in the data network, unique per card."""
         return tuple(number * MAXIMUM_MACHINES + self.index + 1 for number in range(self.devices))
 
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
-    """A lab as requested, sufficient to start it again.
-
-    Attributes:
-        release: Debian code name.
-        image: name of the image's cache entry.
-        accelerator: `kvm` or `tcg`.
-        sockets: directory of the data network's sockets.
-    """
+    """A lab, sufficient to start it again: with its image's cache entry, and the directory of its sockets."""
 
     release: str
     image: str
@@ -93,25 +77,17 @@ class LabSpec:
 
 @dataclass(frozen=True, slots=True)
 class LabRequest:
-    """The requested lab. None accepts any value.
-
-    Attributes:
-        devices: number of RoCE devices by machine, 1 by default.
-    """
+    """The requested lab. None accepts any value. A machine missing in `devices` has one."""
 
     machines: int | None = None
     release: str | None = None
-    memory_mib: int | None = None
-    vcpus: int | None = None
     devices: Mapping[str, int] | None = None
 
     def differing(self, spec: LabSpec) -> str:
-        """Name the differences between a lab and the request. Empty when it fits."""
+        """Return the differences between a lab and the request in words."""
         rows = (
             ("number of machines", self.machines, len(spec.machines)),
             ("release", self.release, spec.release),
-            ("memory", self.memory_mib, spec.memory_mib),
-            ("virtual processors", self.vcpus, spec.vcpus),
             ("devices", self._devices(spec), [machine.devices for machine in spec.machines]),
         )
         return " and ".join(name for name, asked, present in rows if asked is not None and asked != present)
@@ -128,12 +104,12 @@ class StateDir:
 
     @property
     def inventory(self) -> Path:
-        """The hosts file. It exists while the lab is up."""
+        """The hosts file of a lab that is up."""
         return self.path / "hosts.yaml"
 
     @property
     def known_hosts(self) -> Path:
-        """The machines' host keys in OpenSSH's format."""
+        """The host keys, for OpenSSH."""
         return self.path / "known_hosts"
 
     @property
@@ -143,12 +119,12 @@ class StateDir:
 
     @property
     def lock(self) -> Path:
-        """Held while machines start or stop."""
+        """The lock held while machines start or stop."""
         return self.path / "lock"
 
     @property
     def identity(self) -> Path:
-        """The private key for the log-in on all machines."""
+        """The private key of the log-in."""
         return self.path / "id_ed25519"
 
     def machine(self, name: str) -> Path:
@@ -164,30 +140,30 @@ class StateDir:
         return self.machine(name) / "console.log"
 
     def label(self, name: str) -> str:
-        """The label of a machine's QEMU process, unique to this lab."""
+        """The unique label of a machine's QEMU process."""
         digest = hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:16]
         return f"collie-{digest}-{name}"
 
 
 def machine_name(index: int) -> str:
-    """Return the name of the machine with an index."""
+    """Return the name of a machine."""
     return f"lab-{'abcdefghijklmnop'[index]}"
 
 
 def neighbours(index: int, count: int) -> tuple[int, ...]:
-    """Return the machines joined to a machine. The links of all machines form a tree."""
+    """Return the machines joined to a machine. The links form a tree."""
 
     def uplink(place: int) -> int | None:
         if place == 0:
             return None
         return place - 1 if place % 2 else 0
 
-    own = uplink(index)
-    return (*(() if own is None else (own,)), *(place for place in range(count) if uplink(place) == index))
+    up = uplink(index)
+    return (*(() if up is None else (up,)), *(place for place in range(count) if uplink(place) == index))
 
 
 def choose_socket_dir(state: StateDir) -> Path:
-    """Return a directory for sockets: the state directory, unless the kernel's limit of paths forbids it."""
+    """Return a directory for sockets: below the state directory, unless that path is too long."""
     inside = state.path.resolve() / "net"
     if len(str(inside).encode()) <= SOCKET_PATH_BYTES:
         inside.mkdir(mode=0o700, exist_ok=True)
@@ -201,25 +177,15 @@ def save_spec(state: StateDir, spec: LabSpec) -> None:
 
 
 def load_spec(state: StateDir) -> LabSpec | None:
-    """Read the specification of the lab that is up, or was when it died.
-
-    Raises:
-        LabError: the file is damaged.
-    """
+    """Read the specification of the lab that is up, or was."""
     try:
         fields = json.loads(read_bytes(state.spec, MAX_BYTES).decode())
+        machines = tuple(MachineSpec(**machine) for machine in fields.pop("machines"))
+        return LabSpec(**fields, machines=machines)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise LabError(f"{state.spec} cannot be read: {error.strerror}; remove it") from None
-    except (ValueError, RecursionError) as error:
-        raise LabError(_damaged(state)) from error
-    try:
-        machines = tuple(MachineSpec(**machine) for machine in fields.pop("machines"))
-        return LabSpec(**fields, machines=machines)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise LabError(_damaged(state)) from error
-
-
-def _damaged(state: StateDir) -> str:
-    return f"{state.spec} is damaged; run `collie lab down`, which removes it, and then `collie lab up`"
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
+        words = f"{state.spec} is damaged; run `collie lab down`, which removes it, and then `collie lab up`"
+        raise LabError(words) from error

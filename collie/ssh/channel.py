@@ -1,46 +1,27 @@
-"""A command that runs on a host over SSH."""
+"""A command on a host, over SSH."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
+from collections.abc import Iterator
 
 import paramiko
 
 from collie.errors import CommandTimeout, HostUnreachable
 from collie.inventory.hosts import Host
 from collie.ssh.lines import MAX_OUTPUT_BYTES, LineBuffer, Tail
+from collie.ssh.timeouts import CLOSE_SECONDS, SEND_TIMEOUT_SECONDS, SLICE_SECONDS
 
 CHUNK_BYTES = 65536
-SEND_TIMEOUT_SECONDS = 10.0
-CLOSE_SECONDS = 2.0
-SLICE_SECONDS = 0.2
 
 # Paramiko's errors when a connection ends during use. Reading raises them too, as it widens the SSH window.
 CONNECTION_ERRORS = (OSError, EOFError, paramiko.SSHException)
 
 
-class _Wait:
-    """A deadline in `seconds`, after which `late` is raised."""
-
-    def __init__(self, seconds: float, late: CommandTimeout) -> None:
-        self._deadline = time.monotonic() + seconds
-        self._late = late
-        self._tries = 0
-
-    def go_on(self) -> None:
-        """Raise when time is up. The first call never does, so data that is already there can be read."""
-        self._tries += 1
-        if self._tries > 1 and time.monotonic() >= self._deadline:
-            raise self._late
-
-
 class SshChannel:
-    """`Channel` over a session of paramiko. One thread may read while others send.
-
-    A line sent to a command that has ended is dropped. Reading shows how it ended.
-    """
+    """`Channel` over paramiko. One thread may read while others send. Lines to an ended command are dropped."""
 
     def __init__(self, session: paramiko.Channel, host: Host, command: str) -> None:
         self._session = session
@@ -55,7 +36,7 @@ class SshChannel:
         self._collector.start()
 
     def send_line(self, line: str) -> None:
-        """Write one line to the command's standard input."""
+        """Write a line to standard input."""
         data = f"{line}\n".encode()
         deadline = time.monotonic() + SEND_TIMEOUT_SECONDS
         with self._sending:
@@ -74,11 +55,10 @@ class SshChannel:
                     raise self._lost("it takes no more input" if late else str(error)) from error
 
     def read_line(self, timeout_seconds: float) -> str | None:
-        """Return the next line of standard output, or None at its end."""
-        what = f"a line from `{self._command}`"
-        wait = _Wait(timeout_seconds, CommandTimeout(self._host.name, what, timeout_seconds))
+        """Return the next line of output, or None at its end."""
+        received = self._received(timeout_seconds, f"a line from `{self._command}`")
         while (line := self._lines.pop()) is None:
-            data = self._received(wait)
+            data = next(received, b"")
             if not data:
                 return self._lines.rest()
             try:
@@ -88,42 +68,35 @@ class SshChannel:
         return line
 
     def read_all(self, timeout_seconds: float) -> str:
-        """Return the rest of standard output.
-
-        Raises:
-            CommandTimeout: it did not end in time.
-            HostUnreachable: the connection is lost.
-        """
-        wait = _Wait(timeout_seconds, CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds))
-        parts: list[bytes] = []
-        size = 0
-        while data := self._received(wait):
-            parts.append(data)
-            size += len(data)
-            if size > MAX_OUTPUT_BYTES:
+        """Return the rest of the output."""
+        output = bytearray()
+        for data in self._received(timeout_seconds, f"`{self._command}`"):
+            output += data
+            if len(output) > MAX_OUTPUT_BYTES:
                 raise self._lost(f"`{self._command}` printed more than {MAX_OUTPUT_BYTES >> 20} MiB")
-        return b"".join(parts).decode(errors="replace")
+        return output.decode(errors="replace")
 
-    def _received(self, wait: _Wait) -> bytes:
+    def _received(self, timeout_seconds: float, what: str) -> Iterator[bytes]:
+        """Yield the output until its end. Data that is already there is read even without time."""
+        deadline = time.monotonic() + timeout_seconds
         while True:
-            wait.go_on()
             try:
                 data = self._session.recv(CHUNK_BYTES)
             except TimeoutError:
-                continue
+                pass
             except CONNECTION_ERRORS as error:
                 raise self._lost(str(error)) from error
-            if not data and not self._ended():
-                raise self._lost()
-            return data
+            else:
+                if not data:
+                    break
+                yield data
+            if time.monotonic() >= deadline:
+                raise CommandTimeout(self._host.name, what, timeout_seconds)
+        if not self._ended():
+            raise self._lost()
 
     def status(self, timeout_seconds: float) -> int:
-        """Return the exit status.
-
-        Raises:
-            CommandTimeout: the command did not end in time.
-            HostUnreachable: the connection is lost.
-        """
+        """Return the exit status."""
         if not self._session.status_event.wait(timeout_seconds):
             raise CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds)
         if not self._ended():
@@ -137,12 +110,12 @@ class SshChannel:
         return self._tail.text()
 
     def close_stdin(self) -> None:
-        """End the command's standard input."""
+        """End standard input."""
         with contextlib.suppress(*CONNECTION_ERRORS):
             self._session.shutdown_write()
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
-        """Close standard input and wait briefly for the command to end."""
+        """End standard input, and after a moment the command."""
         self.close_stdin()
         self._session.status_event.wait(wait_seconds)
         with contextlib.suppress(*CONNECTION_ERRORS):
@@ -161,7 +134,6 @@ class SshChannel:
             self._tail.feed(data)
 
     def _ended(self) -> bool:
-        """Whether the command ended, rather than the connection."""
         return bool(self._session.eof_received) or self._session.exit_status >= 0
 
     def _lost(self, reason: str = "") -> HostUnreachable:

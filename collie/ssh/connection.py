@@ -1,4 +1,4 @@
-"""One verified, authenticated connection to a host, through its jump hosts."""
+"""One verified, authenticated connection to a host, through jump hosts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import paramiko
 from paramiko.ssh_exception import IncompatiblePeer
 
 from collie.errors import HostKeyMismatch, HostUnreachable
+from collie.ssh.channel import CONNECTION_ERRORS
 from collie.ssh.keys import Offer
 from collie.ssh.route import Hop
 from collie.ssh.ssh_agent import AgentFault, AgentKey, SshAgent
@@ -20,20 +21,14 @@ from collie.ssh.ssh_agent import AgentFault, AgentKey, SshAgent
 # Its threads log lost connections with tracebacks. The same errors reach the caller as exceptions.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
-KEEPALIVE_SECONDS = 2.0
+KEEPALIVE_SECONDS = 2
 DEAD_AFTER_MILLISECONDS = 10000
-"""Data unacknowledged for so long, such as a keepalive, ends the connection: the host is gone."""
+"""The host is gone when data, such as a keepalive, is unacknowledged for so long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Deadlines of the steps of a connection, in seconds.
-
-    Attributes:
-        connect, banner, authenticate, open_channel: for the server.
-        agent: for the SSH agent's list of keys. An agent that waits for its user serves no other connection.
-        sign: for the agent's signature. A hardware key waits for a touch.
-    """
+    """Deadlines in seconds: of the server, of the agent, and of its signature, which may wait for a touch."""
 
     connect: float = 8.0
     banner: float = 15.0
@@ -44,20 +39,15 @@ class Timeouts:
 
 
 class SshConnection:
-    """A chain of SSH transports that ends at the host."""
+    """A chain of transports to the host."""
 
     def __init__(self, transports: Sequence[paramiko.Transport]) -> None:
         self._transports = tuple(transports)
 
     @property
     def transport(self) -> paramiko.Transport:
-        """The transport to the host. Inactive once the connection is closed."""
+        """The transport to the host, active while TCP holds."""
         return self._transports[-1]
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether TCP still reaches the host, as far as it knows."""
-        return self.transport.is_active()
 
     def close(self) -> None:
         """Close all hops, the host's first."""
@@ -70,15 +60,14 @@ def connect(hops: Sequence[Hop], timeouts: Timeouts) -> SshConnection:
 
     Raises:
         HostUnreachable: no connection, no authentication, or not in time. The text names the hop, `host` is the last.
-        HostKeyMismatch: a hop presents an unexpected key. Text and `host` likewise.
+        HostKeyMismatch: a hop presents an unexpected key. Likewise.
     """
     transports: list[paramiko.Transport] = []
     try:
         for hop in hops:
             transports.append(_connect_hop(hop, transports[-1] if transports else None, timeouts))
     except BaseException as error:
-        for transport in reversed(transports):
-            transport.close()
+        SshConnection(transports).close()
         if isinstance(error, HostUnreachable | HostKeyMismatch):
             error.host = hops[-1].label  # the inventory's host, whichever hop failed
         raise
@@ -95,14 +84,8 @@ def _connect_hop(hop: Hop, through: paramiko.Transport | None, timeouts: Timeout
             mismatch = error
         except IncompatiblePeer as error:
             incompatible = str(error)
-        except (_Refused, AgentFault) as error:
-            raise _unreachable(hop, str(error)) from error
-        except paramiko.SSHException as error:
-            raise _unreachable(hop, _words(error, timeouts)) from error
-        except TimeoutError as error:
-            raise _unreachable(hop, f"no answer within {timeouts.connect:g} s") from error
-        except (OSError, EOFError) as error:
-            raise _unreachable(hop, getattr(error, "strerror", None) or str(error) or "connection closed") from error
+        except CONNECTION_ERRORS as error:
+            raise _unreachable(hop, _reason(error, timeouts)) from error
     if mismatch is not None:
         raise mismatch
     expected = " or ".join(hop.trust.fingerprints)
@@ -122,7 +105,7 @@ def _attempt(
         transport.channel_timeout = timeouts.open_channel
         security = transport.get_security_options()
         security.key_types = [name for name in algorithms if name in security.key_types]
-        transport.set_keepalive(int(KEEPALIVE_SECONDS))
+        transport.set_keepalive(KEEPALIVE_SECONDS)
         transport.start_client(timeout=timeouts.banner)
         hop.trust.verify(transport.get_remote_server_key())
         _log_in(transport, hop, timeouts)
@@ -131,12 +114,6 @@ def _attempt(
 
 
 def _log_in(transport: paramiko.Transport, hop: Hop, timeouts: Timeouts) -> None:
-    """Offer keys until the server accepts one.
-
-    Raises:
-        _Refused: it accepts none, or does not answer.
-        AgentFault: the SSH agent does not answer or sign.
-    """
     agent = SshAgent(hop.identities.agent, timeouts.agent, timeouts.sign)
     offer = Offer(hop.identities, agent)
     with contextlib.closing(agent):
@@ -157,8 +134,8 @@ def _log_in(transport: paramiko.Transport, hop: Hop, timeouts: Timeouts) -> None
     raise _Refused(offer.refused(hop.user))
 
 
-class _Refused(Exception):
-    """The server accepted no key. The text lists those offered."""
+class _Refused(paramiko.SSHException):
+    """The server accepted no key."""
 
 
 def _socket(hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts) -> Any:
@@ -175,7 +152,11 @@ def _socket(hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts) ->
     return sock
 
 
-def _words(error: paramiko.SSHException, timeouts: Timeouts) -> str:
+def _reason(error: Exception, timeouts: Timeouts) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {timeouts.connect:g} s"
+    if isinstance(error, OSError | EOFError):
+        return str(getattr(error, "strerror", None) or error) or "connection closed"
     if str(error) == "No existing session":  # paramiko's text for a key exchange that timed out
         return f"no SSH session within {timeouts.banner:g} s"
     return str(error)

@@ -1,7 +1,6 @@
 """The keys that a server is offered, and their order.
 
-Each offered key reveals the user to a server and uses one of its few attempts. So the server's own configuration
-decides, as in OpenSSH:
+Each offered key reveals the user to a server and uses one of its few attempts. The order is OpenSSH's:
 
 1. private keys named for it. The agent is not asked when one of them is accepted,
 2. keys of the SSH agent. With `IdentitiesOnly`, only those whose public part is in a file of (1) or (3),
@@ -24,7 +23,6 @@ from collie.ssh.ssh_agent import SshAgent
 
 DEFAULT_FILES = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
 MAX_BYTES = 1 << 20
-"""Limit of a key file."""
 _CONTAINER = b"openssh-key-v1\0"
 _PUBLIC = (b"ssh-", b"ecdsa-", b"sk-")
 
@@ -35,7 +33,7 @@ class Identities:
 
     Attributes:
         named: private key files. None when the configuration names none, empty when it disables keys.
-        only: use only those agent keys that a file stands for.
+        only: `IdentitiesOnly`.
         agent: socket of the SSH agent. Empty for none.
     """
 
@@ -51,13 +49,7 @@ class Identities:
 
 @dataclass
 class Offer:
-    """The keys for one server, one after another.
-
-    Attributes:
-        tried: sources of the offered keys, for messages.
-        locked: files that need a passphrase.
-        unread: files that gave no key, with the reason.
-    """
+    """The keys for one server, and for messages: sources of offered keys, files with a passphrase, unusable files."""
 
     identities: Identities
     agent: SshAgent
@@ -67,11 +59,7 @@ class Offer:
     _offered: set[bytes] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[paramiko.PKey]:
-        """Yield each key once. A later key costs nothing until it is asked for.
-
-        Raises:
-            AgentFault: the agent does not answer.
-        """
+        """Yield each key once. The agent is not asked before its turn."""
         if self.identities.named is not None:
             yield from self._of_files(self.identities.named)
         yield from self._of_agent()
@@ -80,7 +68,7 @@ class Offer:
 
     def _of_agent(self) -> Iterator[paramiko.PKey]:
         parts = (file + part for file in self.identities.files for part in ("", "-cert"))
-        named = set(map(public_part, parts)) if self.identities.only else None
+        named = set(map(_public_part, parts)) if self.identities.only else None
         for key in self.agent.listed():
             if (named is None or key.blob in named) and self._is_new(key, "those of the SSH agent"):
                 yield key
@@ -93,7 +81,7 @@ class Offer:
                 if self.identities.named is not None or not isinstance(error, FileNotFoundError):
                     self.unread.append(f"{path}: {error.strerror}")
                 continue
-            if is_locked(data):
+            if _is_locked(data):
                 self.locked.append(path)
             elif (key := _loaded(path)) is None:
                 if not data.startswith(_PUBLIC):
@@ -111,31 +99,27 @@ class Offer:
         return True
 
     def refused(self, user: str) -> str:
-        """Explain that no key was accepted, and what may help."""
-        unlocked = [file for file in self.locked if public_part(file) not in self._offered]
+        """Return the reason why no key was accepted, and a remedy."""
+        unlocked = [file for file in self.locked if _public_part(file) not in self._offered]
         if unlocked:
             return f"the private key {unlocked[-1]} has a passphrase; add it to the SSH agent: ssh-add {unlocked[-1]}"
-        tried = (
+        keys = (
             f"with any of the keys {', '.join(self.tried)}"
             if self.tried
             else "without a key, and there is none to offer"
         )
-        return "; ".join([f"user {user} is refused {tried}", *self.unread])
+        return "; ".join([f"user {user} is refused {keys}", *self.unread])
 
 
 def _loaded(path: str) -> paramiko.PKey | None:
-    """Return the private key of a file, with its certificate. None when unusable."""
     try:
         return paramiko.PKey.from_path(path)
     except (OSError, ValueError, TypeError, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
         return None
 
 
-def public_part(path: str) -> bytes | None:
-    """Return the public key of a private key file, from the file beside it or from itself.
-
-    A file with only the public key is accepted, too: the agent may hold its private key.
-    """
+def _public_part(path: str) -> bytes | None:
+    """Return the public key of a file, which may be all it has: an agent may hold the private key."""
     for file in (f"{path}.pub", path):
         try:
             data = files.read_bytes(file, MAX_BYTES)
@@ -155,14 +139,13 @@ def public_part(path: str) -> bytes | None:
     return key.asbytes() if key is not None else None
 
 
-def is_locked(data: bytes) -> bool:
-    """Whether a private key has a passphrase."""
+def _is_locked(data: bytes) -> bool:
     held = _container(data)
     return held.get_binary() != b"none" if held is not None else b"ENCRYPTED" in data
 
 
 def _container(data: bytes) -> paramiko.Message | None:
-    """Return the content of a private key file in OpenSSH's format, whose public key is never encrypted."""
+    """Return the content of a private key in OpenSSH's format, whose public key is never encrypted."""
     lines = data.strip().splitlines()
     if not lines or lines[0] != b"-----BEGIN OPENSSH PRIVATE KEY-----":
         return None

@@ -1,4 +1,4 @@
-"""Framing of lines, and the tail of a command's output."""
+"""Lines of a command's output."""
 
 from __future__ import annotations
 
@@ -8,45 +8,36 @@ from collie.untrusted import sanitized
 
 KEPT_STDERR_LINES = 50
 MAX_OUTPUT_BYTES = 16 << 20
-"""Limit for a command that runs to its end and prints a digest, a version, a list of modules."""
+"""Limit for a command that runs to its end."""
 LONGEST_LINE_BYTES = 16 << 20
-"""An endpoint of 20,000 queue pairs is under 1 MB. A longer line is not from an agent."""
+"""An endpoint of 20,000 queue pairs is under 1 MB."""
 
 
 class LineBuffer:
     """Bytes in, whole lines out."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._partial = bytearray()
         self._lines: deque[str] = deque()
 
     def feed(self, data: bytes) -> None:
-        """Add received data.
-
-        Raises:
-            ValueError: a line grows too long.
-        """
+        """Add received data. Raises `ValueError` when a line grows too long."""
         *whole, rest = data.split(b"\n")
         for piece in whole:
-            self._parts.append(piece)
-            self._lines.append(b"".join(self._parts).decode("utf-8", errors="replace"))
-            self._parts.clear()
-            self._size = 0
-        if rest:
-            self._parts.append(rest)
-            self._size += len(rest)
-            if self._size > LONGEST_LINE_BYTES:
-                raise ValueError(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB")
+            self._lines.append((self._partial + piece).decode("utf-8", errors="replace"))
+            self._partial.clear()
+        self._partial += rest
+        if len(self._partial) > LONGEST_LINE_BYTES:
+            raise ValueError(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB")
 
     def pop(self) -> str | None:
-        """Return the next whole line, if there is one."""
+        """Return the next whole line, if any."""
         return self._lines.popleft() if self._lines else None
 
     def rest(self) -> str | None:
         """Return the text after the last line break, once."""
-        text = b"".join(self._parts).decode("utf-8", errors="replace")
-        self._parts.clear()
+        text = self._partial.decode("utf-8", errors="replace")
+        self._partial.clear()
         return text or None
 
 
@@ -64,6 +55,6 @@ class Tail:
         self._partial = rest[-4096:]
 
     def text(self) -> str:
-        """Return the last lines, the unfinished one included."""
+        """Return the last lines, with the unfinished one."""
         partial = self._partial.decode("utf-8", errors="replace")
         return sanitized("\n".join([*self._lines, partial] if partial else self._lines))

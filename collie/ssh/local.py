@@ -1,4 +1,4 @@
-"""This machine as a host: for tests, and for measuring on one machine."""
+"""This machine as a host."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from typing import IO, cast
 from collie.errors import CommandFailed, CommandTimeout, HostUnreachable
 from collie.ports import Completed
 from collie.ssh.lines import LineBuffer, Tail
+from collie.ssh.timeouts import CLOSE_SECONDS, SEND_TIMEOUT_SECONDS, SLICE_SECONDS
 
-CLOSE_SECONDS = 2.0
-SEND_TIMEOUT_SECONDS = 10.0
-SLICE_SECONDS = 0.2
 MAX_WAITING_LINES = 16
-"""Lines that wait for a reader. Beyond them the command waits."""
+"""Beyond them the command waits for a reader."""
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
@@ -48,7 +46,7 @@ class LocalRemote:
 
     @property
     def name(self) -> str:
-        """The host's name in the inventory."""
+        """Name in the inventory."""
         return self._name
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
@@ -75,7 +73,10 @@ class LocalRemote:
         target = self._home / path
         temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
         try:
-            self._make_directory(target.parent)
+            for directory in reversed(target.parents):
+                if not directory.is_dir():
+                    with contextlib.suppress(FileExistsError):
+                        directory.mkdir(0o700)
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
             temporary.replace(target)
@@ -85,7 +86,7 @@ class LocalRemote:
             raise CommandFailed(self.name, ["write", path], 1, str(error)) from error
 
     def open(self, argv: Sequence[str]) -> LocalChannel:
-        """Start a command and talk to it."""
+        """Start a command."""
         try:
             process = self._popen(argv, subprocess.PIPE)
         except OSError as error:
@@ -103,7 +104,7 @@ class LocalRemote:
         return channel
 
     def close(self) -> None:
-        """End every open command."""
+        """End every command."""
         channels, self._channels = self._channels, []  # another thread may open one meanwhile
         for channel in channels:
             channel.close()
@@ -118,19 +119,9 @@ class LocalRemote:
             start_new_session=True,
         )
 
-    def _make_directory(self, directory: Path) -> None:
-        if not directory.is_dir():
-            self._make_directory(directory.parent)
-            with contextlib.suppress(FileExistsError):
-                directory.mkdir(0o700)
-
 
 class LocalChannel:
-    """`Channel` over the pipes of a subprocess. A line sent to a command that has ended is dropped.
-
-    Attributes:
-        process: the command, or the program that leads to it.
-    """
+    """`Channel` over the pipes of a subprocess. Lines to an ended command are dropped."""
 
     def __init__(
         self,
@@ -164,7 +155,7 @@ class LocalChannel:
             reader.start()
 
     def send_line(self, line: str) -> None:
-        """Write one line to the command's standard input."""
+        """Write a line to standard input."""
         data = memoryview(f"{line}\n".encode())
         deadline = time.monotonic() + self._send_timeout_seconds
         with self._sending, contextlib.suppress(BrokenPipeError):
@@ -177,7 +168,7 @@ class LocalChannel:
                     data = data[os.write(self._stdin.fileno(), data) :]
 
     def read_line(self, timeout_seconds: float) -> str | None:
-        """Return the next line of standard output, or None at its end."""
+        """Return the next line of output, or None at its end."""
         try:
             line = self._lines.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
@@ -195,7 +186,7 @@ class LocalChannel:
         return self._tail.text()
 
     def close(self) -> None:
-        """Close standard input and wait briefly for the command to end."""
+        """End standard input, and after a moment the command."""
         self._closed = True  # a blocked sender sees it and releases the lock
         with self._sending, contextlib.suppress(BrokenPipeError):
             self._stdin.close()
@@ -220,10 +211,10 @@ class LocalChannel:
         self._put(None)
 
     def _put(self, line: str | None) -> None:
-        """Hand a line to the reader. Without a reader the command waits until the channel closes."""
+        """Queue a line. Without a reader the command waits until the channel closes."""
         while not self._closed:
             with contextlib.suppress(queue.Full):
-                self._lines.put(line, timeout=0.2)
+                self._lines.put(line, timeout=SLICE_SECONDS)
                 return
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(line)

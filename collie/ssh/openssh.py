@@ -1,8 +1,4 @@
-"""A host over the `ssh` program, where paramiko is missing, such as a bundle on a vendor's machine.
-
-OpenSSH follows the user's configuration: `~/.ssh/config`, agent, jump hosts, keys. Its verification of host keys is
-never loosened. Where the caller names the trusted keys, no others are trusted.
-"""
+"""A host over the `ssh` program, where paramiko is missing. Its verification of host keys is never loosened."""
 
 from __future__ import annotations
 
@@ -25,19 +21,19 @@ from collie.errors import CommandFailed, CommandTimeout, HostKeyMismatch, HostUn
 from collie.inventory.hosts import Host
 from collie.ports import Completed
 from collie.ssh.lines import MAX_OUTPUT_BYTES
-from collie.ssh.local import CLOSE_SECONDS, LocalChannel
-from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
+from collie.ssh.local import LocalChannel
+from collie.ssh.timeouts import CLOSE_SECONDS, GRACE_SECONDS, TIMED_OUT, with_timeout
 from collie.untrusted import sanitized
 
 CONNECT_SECONDS = 10
 OPENING_SECONDS = 25.0
-"""For the connection, the keys and the log-in of a busy host, before a command begins."""
+"""For the log-in to a busy host."""
 PUT_SECONDS = 60.0
 ALIVE_SECONDS = 2
 ALIVE_COUNT = 5
-"""Keepalives, one every `ALIVE_SECONDS`, that go unanswered before the host counts as gone."""
+"""Unanswered keepalives before the host counts as gone."""
 SSH_FAILED = 255
-"""Exit status of `ssh` when it failed itself. A command with this status looks the same."""
+"""Exit status of a failed `ssh`. A command with this status looks the same."""
 
 _KEYS_PREFIX = "collie-ssh-"
 
@@ -49,18 +45,14 @@ cat >"$2"
 test "$(wc -c <"$2")" -eq "$4"
 mv -f -- "$2" "$3"
 """
-"""Writes standard input to a file. Its size shows whether all of it arrived: a lost connection looks like its end."""
+"""Writes standard input to a file. Its size is checked, as a lost connection looks like its end."""
 
 
 class OpenSshRemote:
     """`Remote` over the `ssh` program, with one connection per command.
 
-    Commands run under the host's `timeout`, as those of `SshRemote`.
-
-    Args:
-        host: inventory entry. A pinned `host_key` is the only one trusted. A pinned fingerprint cannot be checked.
-        known_hosts: file of the keys to trust instead of OpenSSH's configuration.
-        config_file: OpenSSH client configuration. None is the user's.
+    Only the pinned `host_key` of the inventory is trusted, else only the keys in `known_hosts`, if given. A pinned
+    fingerprint is refused, as `ssh` cannot check it.
     """
 
     def __init__(self, host: Host, known_hosts: Path | None = None, config_file: str | None = None) -> None:
@@ -79,7 +71,7 @@ class OpenSshRemote:
 
     @property
     def name(self) -> str:
-        """The host's name in the inventory."""
+        """Name in the inventory."""
         return self._host.name
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
@@ -87,11 +79,7 @@ class OpenSshRemote:
         return self._run(argv, timeout_seconds, None)
 
     def put(self, data: bytes, path: str) -> None:
-        """Write a file atomically.
-
-        Raises:
-            CommandFailed: the host does not allow it.
-        """
+        """Write a file atomically."""
         temporary = f"{path}.{secrets.token_hex(4)}"
         folder = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
         argv = ["sh", "-c", _WRITE, "sh", folder, temporary, path, str(len(data))]
@@ -100,7 +88,7 @@ class OpenSshRemote:
             raise CommandFailed(self.name, ["write", path], done.status, done.stderr)
 
     def open(self, argv: Sequence[str]) -> LocalChannel:
-        """Start a command and talk to it."""
+        """Start a command."""
         channel = _OpenSshChannel(self._popen(argv, subprocess.PIPE), self.name, shlex.join(argv), self._failure)
         with self._lock:
             self._channels = [*(one for one in self._channels if one.process.poll() is None), channel]
@@ -151,18 +139,13 @@ class OpenSshRemote:
     def _communicate(
         self, process: subprocess.Popen[bytes], data: bytes | None, timeout_seconds: float
     ) -> tuple[bytes, bytes]:
-        """Act as `Popen.communicate`, with a limit on the output.
-
-        Raises:
-            HostUnreachable: the output exceeds the limit.
-            TimeoutExpired: it does not end.
-        """
+        """Act as `Popen.communicate`, with a limit on the output."""
         deadline = time.monotonic() + timeout_seconds
         if data is not None:
             threading.Thread(target=_feed, args=(process.stdin, data), daemon=True).start()
-        said = {cast("IO[bytes]", process.stdout): bytearray(), cast("IO[bytes]", process.stderr): bytearray()}
+        output = {cast("IO[bytes]", process.stdout): bytearray(), cast("IO[bytes]", process.stderr): bytearray()}
         with selectors.DefaultSelector() as waiting:
-            for stream in said:
+            for stream in output:
                 waiting.register(stream, selectors.EVENT_READ, stream)
             while waiting.get_map():
                 ready = waiting.select(max(0.0, deadline - time.monotonic()))
@@ -170,14 +153,14 @@ class OpenSshRemote:
                     raise subprocess.TimeoutExpired(process.args, timeout_seconds)
                 for key, _ in ready:
                     chunk = os.read(key.fd, 65536)
-                    said[key.data] += chunk
+                    output[key.data] += chunk
                     if not chunk:
                         waiting.unregister(key.fileobj)
-                    if len(said[key.data]) > MAX_OUTPUT_BYTES:
+                    if len(output[key.data]) > MAX_OUTPUT_BYTES:
                         words = f"a command printed more than {MAX_OUTPUT_BYTES >> 20} MiB"
                         raise HostUnreachable(self._host.name, self._host.address, words)
         process.wait(max(0.0, deadline - time.monotonic()))
-        stdout, stderr = said.values()
+        stdout, stderr = output.values()
         return bytes(stdout), bytes(stderr)
 
     def _popen(self, argv: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
@@ -200,7 +183,7 @@ class OpenSshRemote:
             "ForwardX11": "no",
             "ClearAllForwardings": "yes",
             "LogLevel": "ERROR",
-            **self._believed(),
+            **self._trusted(),
         }
         argv = ["ssh", "-T"]
         if self._config_file is not None:
@@ -211,8 +194,8 @@ class OpenSshRemote:
             argv += [letter, str(given)] if given else []
         return [*argv, "--", host.address]
 
-    def _believed(self) -> dict[str, str]:
-        """Return the options that make ssh trust the named keys alone. Empty where none are named."""
+    def _trusted(self) -> dict[str, str]:
+        """Return the options that make ssh trust the named keys alone."""
         file, alias = self._known_hosts, {}
         if self._host.host_key:
             with self._lock:  # `close` may remove it while a session begins
@@ -253,7 +236,7 @@ class OpenSshRemote:
 
 
 class _OpenSshChannel(LocalChannel):
-    """The pipes of an `ssh`. Its own failure is not the end of the command's output."""
+    """The pipes of an `ssh`, whose failure is not the end of the output."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], host: str, command: str, failure: Callable[[str], TestbedError]
@@ -262,14 +245,14 @@ class _OpenSshChannel(LocalChannel):
         self._failure = failure
 
     def read_line(self, timeout_seconds: float) -> str | None:
-        """Return the next line of standard output, or None at its end."""
+        """Return the next line of output, or None at its end."""
         line = super().read_line(timeout_seconds)
         if line is None and self._status() not in range(SSH_FAILED):
             raise self._failure(self.stderr_tail())
         return line
 
     def _status(self) -> int:
-        """Return the exit status of an ssh whose output has ended. 0 if it goes on, negative if it was killed."""
+        """Return the exit status of an ssh whose output has ended, 0 if it goes on."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.process.wait(CLOSE_SECONDS)
         return 0

@@ -29,10 +29,9 @@ FILE_TIMEOUT_SECONDS = 30.0
 
 
 class SshRemote:
-    """`Remote` over SSH. Connects when first used. The next call replaces a lost connection.
+    """`Remote` over SSH. It connects when first used, and again when the connection is lost.
 
-    Commands run under the host's `timeout`, so that they end there even without the connection. Relative paths and
-    commands start at the user's home directory.
+    Commands run under the host's `timeout`, in the user's home directory.
     """
 
     def __init__(self, host: Host, timeouts: Timeouts | None = None, config_file: str = USER_CONFIG) -> None:
@@ -44,13 +43,13 @@ class SshRemote:
 
     @property
     def name(self) -> str:
-        """The host's name in the inventory."""
+        """Name in the inventory."""
         return self._host.name
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
         """Run a command to its end."""
         started = time.monotonic()
-        channel = self._start(with_timeout(argv, timeout_seconds))
+        channel = self.open(with_timeout(argv, timeout_seconds))
         try:
             channel.close_stdin()
             deadline = started + timeout_seconds + GRACE_SECONDS
@@ -65,40 +64,29 @@ class SshRemote:
         return Completed(status, stdout, channel.stderr_tail())
 
     def put(self, data: bytes, path: str) -> None:
-        """Write a file atomically.
+        """Write a file atomically."""
 
-        Raises:
-            CommandFailed: the host does not allow it, or has no SFTP.
-        """
+        def write(transport: paramiko.Transport) -> None:
+            channel = transport.open_session(timeout=self._timeouts.open_channel)
+            channel.settimeout(FILE_TIMEOUT_SECONDS)
+            with (
+                contextlib.closing(self._sftp(channel)) as sftp,
+                _closed_after(channel, FILE_TIMEOUT_SECONDS) as late,
+            ):
+                try:
+                    _write(sftp, data, path)
+                except CONNECTION_ERRORS as error:
+                    if late.is_set() or isinstance(error, TimeoutError):
+                        raise CommandTimeout(self.name, f"writing {path}", FILE_TIMEOUT_SECONDS) from error
+                    if not isinstance(error, OSError) or error.errno in (errno.EPIPE, errno.ECONNRESET):
+                        raise
+                    raise CommandFailed(self.name, ["write", path], 1, str(error)) from error
 
-        def write(sftp: paramiko.SFTPClient) -> None:
-            _make_directories(sftp, posixpath.dirname(path))
-            temporary = f"{path}.{secrets.token_hex(4)}"
-            try:
-                with sftp.open(temporary, "wx") as file:
-                    file.chmod(0o600)
-                    file.set_pipelined(True)
-                    file.write(data)
-                sftp.posix_rename(temporary, path)
-            except BaseException:
-                with contextlib.suppress(*CONNECTION_ERRORS):
-                    sftp.remove(temporary)
-                raise
-
-        self._with_sftp(path, write)
+        self._reached(write)
 
     def open(self, argv: Sequence[str]) -> SshChannel:
-        """Start a command and talk to it."""
-        return self._start(argv)
+        """Start a command."""
 
-    def close(self) -> None:
-        """End the connection. Callers stop waiting for one that is still being made."""
-        with self._lock:
-            connection, self._connection = self._connection, None
-        if connection is not None and not connection.cancel() and connection.exception() is None:
-            connection.result().close()
-
-    def _start(self, argv: Sequence[str]) -> SshChannel:
         def start(transport: paramiko.Transport) -> SshChannel:
             session = transport.open_session(timeout=self._timeouts.open_channel)
             session.settimeout(self._timeouts.open_channel)
@@ -108,31 +96,14 @@ class SshRemote:
 
         return self._reached(start)
 
-    def _with_sftp(self, path: str, work: Callable[[paramiko.SFTPClient], None]) -> None:
-        def run(transport: paramiko.Transport) -> None:
-            channel = transport.open_session(timeout=self._timeouts.open_channel)
-            channel.settimeout(FILE_TIMEOUT_SECONDS)
-            with (
-                contextlib.closing(self._sftp(channel)) as sftp,
-                _closed_after(channel, FILE_TIMEOUT_SECONDS) as late,
-            ):
-                try:
-                    work(sftp)
-                except CONNECTION_ERRORS as error:
-                    if late.is_set() or isinstance(error, TimeoutError):
-                        raise CommandTimeout(self.name, f"writing {path}", FILE_TIMEOUT_SECONDS) from error
-                    if not isinstance(error, OSError) or error.errno in (errno.EPIPE, errno.ECONNRESET):
-                        raise
-                    raise CommandFailed(self.name, ["write", path], 1, str(error)) from error
-
-        self._reached(run)
+    def close(self) -> None:
+        """Close the connection. Callers stop waiting for one that is still being made."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None and not connection.cancel() and connection.exception() is None:
+            connection.result().close()
 
     def _sftp(self, channel: paramiko.Channel) -> paramiko.SFTPClient:
-        """Open SFTP on a channel.
-
-        Raises:
-            CommandFailed: the server has none.
-        """
         try:
             with _closed_after(channel, self._timeouts.open_channel):
                 channel.invoke_subsystem("sftp")
@@ -145,12 +116,11 @@ class SshRemote:
             raise CommandFailed(self.name, ["sftp"], 1, words) from error
 
     def _reached(self, work: Callable[[paramiko.Transport], T]) -> T:
-        """Use the connection. Distinguish a lost connection from a late answer."""
         connection = self._connect()
         try:
             return work(connection.transport)
         except CONNECTION_ERRORS as error:
-            if connection.is_alive and isinstance(error, TimeoutError):
+            if connection.transport.is_active() and isinstance(error, TimeoutError):
                 raise CommandTimeout(self.name, "opening a channel", self._timeouts.open_channel) from error
             connection.close()
             raise HostUnreachable(self.name, self._host.address, f"connection lost: {error}") from error
@@ -169,10 +139,7 @@ class SshRemote:
 
 
 def _in_background(name: str, make: Callable[[], SshConnection]) -> Future[SshConnection]:
-    """Make a connection in a thread, so that an interrupted caller need not wait for it.
-
-    A cancelled connection is closed once it is made.
-    """
+    """Make a connection in a thread, so that a caller can stop waiting. A cancelled one is closed once it is made."""
     made: Future[SshConnection] = Future()
 
     def run() -> None:
@@ -192,11 +159,11 @@ def _in_background(name: str, make: Callable[[], SshConnection]) -> Future[SshCo
 
 
 def _has_ended(connection: Future[SshConnection]) -> bool:
-    """Whether a connection failed or is lost. Closes its remains."""
+    """Whether a connection failed or is lost, and is closed now."""
     if not connection.done():
         return False
     if connection.exception() is None:
-        if connection.result().is_alive:
+        if connection.result().transport.is_active():
             return False
         connection.result().close()
     return True
@@ -204,10 +171,7 @@ def _has_ended(connection: Future[SshConnection]) -> bool:
 
 @contextlib.contextmanager
 def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[threading.Event]:
-    """Give requests a deadline by closing the channel: paramiko waits forever for a server that hangs.
-
-    Yields an event that is set when time is up.
-    """
+    """Close a channel after a time, as paramiko waits forever. Yields an event that is set then."""
     late = threading.Event()
 
     def close() -> None:
@@ -229,8 +193,22 @@ def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[threadi
         timer.cancel()
 
 
+def _write(sftp: paramiko.SFTPClient, data: bytes, path: str) -> None:
+    _make_directories(sftp, posixpath.dirname(path))
+    temporary = f"{path}.{secrets.token_hex(4)}"
+    try:
+        with sftp.open(temporary, "wx") as file:
+            file.chmod(0o600)
+            file.set_pipelined(True)
+            file.write(data)
+        sftp.posix_rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(*CONNECTION_ERRORS):
+            sftp.remove(temporary)
+        raise
+
+
 def _make_directories(sftp: paramiko.SFTPClient, directory: str) -> None:
-    """Create missing directories with access for their owner alone."""
     if not directory or directory == "/":
         return
     try:

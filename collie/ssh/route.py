@@ -1,4 +1,4 @@
-"""From an inventory entry and `~/.ssh/config` to the hops that lead to a host."""
+"""From an inventory entry and `~/.ssh/config` to the hops to a host."""
 
 from __future__ import annotations
 
@@ -27,19 +27,12 @@ _TOKENS: Mapping[str, Callable[[], str]] = {
     "u": getpass.getuser,
     "%": lambda: "%",
 }
-"""Tokens in the path of an agent's socket, see ssh_config(5)."""
+"""See ssh_config(5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One SSH server on the way.
-
-    Attributes:
-        label: name for messages.
-        address, port, user: for the log-in.
-        identities: keys to offer.
-        trust: host keys that it may present.
-    """
+    """One SSH server on the way. `label` names it in messages."""
 
     label: str
     address: str
@@ -53,7 +46,8 @@ def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:
     """Return the hops to a host, itself last. The inventory takes precedence over the configuration file.
 
     Raises:
-        HostUnreachable: the configuration file is unreadable, or uses an unsupported option.
+        HostUnreachable: the configuration file cannot be followed.
+        TestbedError: it cannot be read.
     """
     try:
         getpass.getuser()  # paramiko's configuration needs it in any case
@@ -81,7 +75,7 @@ def _route(host: Host, config_file: str, config: paramiko.SSHConfig) -> tuple[Ho
 
 
 class _NoPort(ValueError):
-    """The configuration file has an invalid port. The hosts file was checked when read."""
+    """The configuration file has an invalid port."""
 
 
 def _port(text: str, address: str) -> int:
@@ -153,7 +147,6 @@ def _identities(host: Host, options: Mapping[str, Any]) -> Identities:
 
 
 def _agent_socket(text: str) -> str:
-    """Return the socket that `IdentityAgent` names: a path, `none`, or an environment variable."""
     if text.lower() == "none":
         return ""
     if text == SOCKET_VARIABLE or text.startswith("$"):

@@ -1,35 +1,30 @@
-"""The SSH agent, which holds the user's keys and signs with them. It may hang, so each request has a deadline.
+"""The SSH agent, which signs with the user's keys. It may hang, so each request has a deadline.
 
-The protocol is draft-ietf-sshm-ssh-agent: four bytes of length, one of type, then the fields.
+The protocol is draft-ietf-sshm-ssh-agent: length (4 bytes), type (1), fields.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import paramiko
 
 _LIST, _LISTED = 11, 12
 _SIGN, _SIGNED = 13, 14
 _FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
-"""Flags of RSA signatures."""
 MAX_KEYS = 2048
 MAX_BYTES = 256 << 10
-"""Limit of a message, as in OpenSSH."""
+"""As in OpenSSH."""
 
 
 class AgentFault(paramiko.SSHException):
-    """The agent did not answer or sign. The text names a remedy."""
+    """The agent did not answer or sign."""
 
 
 class AgentKey(paramiko.PKey):
-    """A key that an agent signs with.
-
-    Args:
-        blob: the public key.
-        sign: maps data and flags to a signature.
-    """
+    """A public key, and a function that maps data and flags to a signature."""
 
     def __init__(self, blob: bytes, sign: Callable[[bytes, int], bytes]) -> None:
         super().__init__()
@@ -38,7 +33,7 @@ class AgentKey(paramiko.PKey):
         self.sign = sign
 
     def get_name(self) -> str:
-        """Return the type of the key."""
+        """Return the type."""
         return paramiko.Message(self.blob).get_binary().decode(errors="replace")
 
     def asbytes(self) -> bytes:
@@ -46,23 +41,13 @@ class AgentKey(paramiko.PKey):
         return self.blob
 
     def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> paramiko.Message:
-        """Return the agent's signature.
-
-        Raises:
-            AgentFault: it does not sign.
-        """
+        """Return the agent's signature."""
         plain = (algorithm or "").replace("-cert-v01@openssh.com", "")
         return paramiko.Message(self.sign(data, _FLAGS.get(plain, 0)))
 
 
 class SshAgent:
-    """A conversation with an agent. It begins when its keys are asked for.
-
-    Args:
-        path: its socket. Empty for no agent.
-        answer_seconds: deadline for its list of keys.
-        sign_seconds: deadline for a signature, which may wait for the user.
-    """
+    """A conversation with the agent at a socket, if any, which begins with `listed`."""
 
     def __init__(self, path: str, answer_seconds: float, sign_seconds: float) -> None:
         self._path = path
@@ -71,11 +56,7 @@ class SshAgent:
         self._socket: socket.socket | None = None
 
     def listed(self) -> list[AgentKey]:
-        """Return its keys. Empty without an agent.
-
-        Raises:
-            AgentFault: it does not answer, or breaks the protocol.
-        """
+        """Return its keys. Empty without an agent."""
         late = f"does not answer within {self._answer_seconds:g} s; start it anew, or unset SSH_AUTH_SOCK to do without"
         if not self._path or not self._connected(late):
             return []
@@ -86,7 +67,7 @@ class SshAgent:
         for _ in range(min(answer.get_int(), MAX_KEYS)):
             blobs.append(answer.get_binary())
             answer.get_binary()  # a comment, in any encoding
-        return [AgentKey(blob, self._signer(blob)) for blob in blobs if blob]
+        return [AgentKey(blob, partial(self._sign, blob)) for blob in blobs if blob]
 
     def close(self) -> None:
         """End the conversation."""
@@ -108,21 +89,18 @@ class SshAgent:
         self._socket = connection
         return True
 
-    def _signer(self, blob: bytes) -> Callable[[bytes, int], bytes]:
-        def sign(data: bytes, flags: int) -> bytes:
-            request = paramiko.Message()
-            request.add_byte(bytes([_SIGN]))
-            request.add_string(blob)
-            request.add_string(data)
-            request.add_int(flags)
-            waits = "see whether it, or the hardware that holds the key, waits for you"
-            late = f"does not sign within {self._sign_seconds:g} s; {waits}"
-            kind, answer = self._asked(request.asbytes(), self._sign_seconds, late)
-            if kind != _SIGNED:
-                raise self._fault("refuses to sign with a key that it lists; see `ssh-add -l`, and what it asked you")
-            return answer.get_binary()
-
-        return sign
+    def _sign(self, blob: bytes, data: bytes, flags: int) -> bytes:
+        request = paramiko.Message()
+        request.add_byte(bytes([_SIGN]))
+        request.add_string(blob)
+        request.add_string(data)
+        request.add_int(flags)
+        waits = "see whether it, or the hardware that holds the key, waits for you"
+        late = f"does not sign within {self._sign_seconds:g} s; {waits}"
+        kind, answer = self._asked(request.asbytes(), self._sign_seconds, late)
+        if kind != _SIGNED:
+            raise self._fault("refuses to sign with a key that it lists; see `ssh-add -l`, and what it asked you")
+        return answer.get_binary()
 
     def _asked(self, request: bytes, seconds: float, late: str) -> tuple[int, paramiko.Message]:
         if self._socket is None:

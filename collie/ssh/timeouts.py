@@ -1,16 +1,21 @@
-"""Commands that the host itself ends when they take too long, even without the connection."""
+"""Deadlines of commands. The host itself ends one that takes too long, even without the connection."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+SEND_TIMEOUT_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
+SLICE_SECONDS = 0.2
+"""A long wait is made of slices, so that it can end early."""
+
 GRACE_SECONDS = 3.0
-"""Extra time that the controller waits beyond the host's deadline."""
+"""Added to the host's deadline."""
 
 TIMED_OUT = (124, 137)
-"""Exit status of coreutils' `timeout` after SIGTERM and after SIGKILL."""
+"""Exit status of `timeout` after SIGTERM and SIGKILL."""
 
 
 def with_timeout(argv: Sequence[str], timeout_seconds: float) -> list[str]:
-    """Return a command under coreutils' `timeout`."""
+    """Return a command under `timeout`."""
     return ["timeout", "-k", "1", f"{timeout_seconds:.3f}", *argv]

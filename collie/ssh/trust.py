@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
@@ -15,12 +16,10 @@ from collie.errors import HostKeyMismatch
 from collie.files import read_bytes
 
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
-MAX_BYTES = 16 << 20
-"""Limit of OpenSSH's files: a hundred thousand hosts."""
+MAX_BYTES = 16 << 20  # a hundred thousand hosts
 _REVOKED = "@revoked"
 
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
-"""Signature algorithms of a key type, where their names differ."""
 
 _ANY_TYPE = (
     ("ssh-ed25519",),
@@ -30,25 +29,17 @@ _ANY_TYPE = (
 
 
 def fingerprint(blob: bytes) -> str:
-    """Return the fingerprint of a public key as OpenSSH prints it."""
+    """Return the fingerprint of a public key, as OpenSSH prints it."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
-
-
-def known_hosts_name(address: str, port: int) -> str:
-    """Return the name under which `known_hosts` lists a host."""
-    return address if port == 22 else f"[{address}]:{port}"
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedKeys:
-    """The keys that a host may present.
+    """The keys that a host may present. No fingerprints for an unknown host.
 
     Attributes:
-        host, address: for messages.
-        fingerprints: of the trusted keys. Empty for an unknown host.
-        attempts: signature algorithms to offer, one tuple per connection. A server shows one key per connection, chosen
-            by the offer, so a pinned fingerprint of unknown type may take several.
-        source: origin of the keys, for messages.
+        attempts: signature algorithms to offer, one tuple per connection. The offer decides which key a server shows,
+            so a pinned fingerprint of unknown type may take several.
     """
 
     host: str
@@ -58,33 +49,27 @@ class TrustedKeys:
     source: str
 
     def verify(self, key: paramiko.PKey) -> None:
-        """Accept a key or raise.
-
-        Raises:
-            HostKeyMismatch: names the expected key, the presented key and the remedy.
-        """
+        """Raise `HostKeyMismatch` unless a presented key is trusted."""
         presented = fingerprint(key.asbytes())
         if presented in self.fingerprints:
             return
-        if not self.fingerprints:
-            raise HostKeyMismatch(
-                self.host,
-                self.address,
+        if self.fingerprints:
+            expected = " or ".join(self.fingerprints)
+            fault = (
+                f"it presents {key.get_name()} {presented}, but {self.source} expects {expected}. Either another "
+                f"machine answers there, or this one was installed anew: find out which, then change {self.source}"
+            )
+        else:
+            fault = (
                 f"{self.source} has no key for it. It presents {key.get_name()} {presented}; compare that with "
                 "`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host itself, then give it as "
-                f"`host_key_fingerprint: {presented}` in the hosts file",
+                f"`host_key_fingerprint: {presented}` in the hosts file"
             )
-        raise HostKeyMismatch(
-            self.host,
-            self.address,
-            f"it presents {key.get_name()} {presented}, but {self.source} expects {' or '.join(self.fingerprints)}. "
-            "Either another machine answers there, or this one was installed anew: find out which, then change "
-            f"{self.source}",
-        )
+        raise HostKeyMismatch(self.host, self.address, fault)
 
 
 def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: str | None) -> TrustedKeys | None:
-    """Return the keys that the inventory pins. None when it pins none."""
+    """Return the keys that the inventory pins, if any."""
     if host_key:
         key_type, blob = host_key.split()
         expected = fingerprint(base64.b64decode(blob))
@@ -98,24 +83,22 @@ def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -
     """Return the keys in OpenSSH's files. Unreadable files and lines count as empty."""
     keys: dict[str, str] = {}
     revoked: set[str] = set()
+    name = address if port == 22 else f"[{address}]:{port}"
     for file in [*files, SYSTEM_KNOWN_HOSTS]:
-        for marker, key in _listed(file, known_hosts_name(address, port)):
+        for marker, key in _listed(file, name):
             if marker == _REVOKED:
                 revoked.add(fingerprint(key.asbytes()))
             elif not marker:  # `@cert-authority` marks no host key
                 keys[fingerprint(key.asbytes())] = key.get_name()
-    keys = {print_: name for print_, name in keys.items() if print_ not in revoked}
-    algorithms = tuple(algorithm for name in dict.fromkeys(keys.values()) for algorithm in _algorithms(name))
-    everything = tuple(algorithm for group in _ANY_TYPE for algorithm in group)
+    keys = {print_: key_type for print_, key_type in keys.items() if print_ not in revoked}
+    algorithms = tuple(algorithm for key_type in dict.fromkeys(keys.values()) for algorithm in _algorithms(key_type))
+    everything = tuple(chain.from_iterable(_ANY_TYPE))
     source = files[0] if files else SYSTEM_KNOWN_HOSTS
     return TrustedKeys(host, f"{address}:{port}", tuple(keys), (algorithms or everything,), source)
 
 
 def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Yield marker and key of each line about a host, or of a revoked key.
-
-    Line by line, as paramiko rejects a whole file for one bad line.
-    """
+    """Yield marker and key of each line about a host, or of a revoked key. Paramiko rejects a file for one bad line."""
     try:
         lines = read_bytes(os.path.expanduser(file), MAX_BYTES).decode(errors="replace").splitlines()
     except OSError:

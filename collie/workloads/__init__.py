@@ -1,1 +1,1 @@
-"""Workloads, spaces of them, and features that describe sets of them. Pure: no I/O."""
+"""Workloads, spaces, and features that describe sets of workloads. Pure."""

@@ -1,4 +1,4 @@
-"""An application: the part of a space that it can reach, as one or several kinds of traffic."""
+"""The part of a space that an application can reach, as kinds of traffic."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from collie.workloads.constraint import Constraint
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
-from collie.workloads.space import DRAW_ORDER, Space
+from collie.workloads.space import Space, drawing_order
 from collie.workloads.workload import Workload
 
 Values = Sequence[Any]
-"""Possible values of one dimension, ascending where ordered. A `range` stands for every step."""
+"""Ascending where ordered. A `range` stands for every step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,8 @@ class Sizes:
     """Lists of message sizes.
 
     Attributes:
-        values: of each element.
-        longest: limit on the number of elements.
         only: exactly this list.
-        first: values of the first element, where fewer than `values`.
+        first: values of the first element, where not `values`.
     """
 
     values: Values
@@ -47,14 +45,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Traffic:
-    """One kind of traffic: every combination of its values that the constraints of the space allow.
-
-    Attributes:
-        name: from the file or the command line.
-        base: a workload with the remaining fields.
-        values: of the dimensions of the space, without `messages`.
-        sizes: of messages.
-    """
+    """One kind of traffic: every allowed combination of its values. `base` has the remaining fields."""
 
     name: str
     base: Workload
@@ -68,17 +59,17 @@ class Traffic:
         return cls(name, workload, fixed, Sizes.exactly(workload.messages))
 
     def holds(self, workload: Workload) -> bool:
-        """Whether a workload belongs to it, constraints aside."""
+        """Whether it includes a workload, constraints aside."""
         return self.sizes.holds(workload.messages) and all(
             workload.get(name) in values for name, values in self.values.items()
         )
 
     def get(self, dimension: str) -> Values:
-        """Return the values of one dimension. For `messages`, the sizes."""
+        """Return the values of a dimension. For `messages`, the sizes."""
         return self.sizes.values if dimension == "messages" else self.values.get(dimension, (self.base.get(dimension),))
 
     def with_values(self, dimension: str, values: Values) -> Traffic:
-        """Return the traffic with other values of a dimension other than `messages`."""
+        """Return the traffic with other values of a dimension."""
         return replace(self, values={**self.values, dimension: values})
 
     def with_sizes(self, sizes: Sizes) -> Traffic:
@@ -106,15 +97,14 @@ class Application:
 
     @classmethod
     def of(cls, name: str, workload: Workload, space: Space) -> Application:
-        """Return the application of a single workload."""
+        """Return the application of one workload."""
         return cls(name, "one workload", space, (Traffic.of("workload", workload, space),))
 
 
 def reached(application: Application) -> Space:
     """Return the space of a search for more anomalies of an application.
 
-    Its dimensions hold all reachable values, and rules exclude mixtures of kinds. Dimensions with one value are fixed.
-    A kind with exactly one list of several sizes reaches every list of those.
+    It holds all reachable values, without mixtures of kinds. `Sizes.only` extends to every list of its sizes.
 
     Raises:
         ValueError: it reaches one workload only.
@@ -124,14 +114,9 @@ def reached(application: Application) -> Space:
     hull = {name: _hull(dimension, kinds) for name, dimension in space.dimensions.items()}
     varied = {name: dimension for name, dimension in hull.items() if dimension.size() > 1}
     fixed = {name: dimension.candidates()[0] for name, dimension in hull.items() if name not in varied}
-    rules = tuple(_one_of(kinds, [name for name in _ordered(space) if name in varied]))
+    rules = tuple(_one_of(kinds, drawing_order(varied)))
     cut = replace(space, name=application.id, rules=space.rules + rules, part_of=space.whole)
     return cut.remade(varied, {**space.fixed, **fixed}, space.limits)
-
-
-def _ordered(space: Space) -> list[str]:
-    first = [name for name in DRAW_ORDER if name in space.dimensions]
-    return first + [name for name in space.dimensions if name not in first]
 
 
 def _hull(dimension: Dimension, kinds: Sequence[Traffic]) -> Dimension:
@@ -149,7 +134,6 @@ def _hull(dimension: Dimension, kinds: Sequence[Traffic]) -> Dimension:
 
 
 def _steps(dimension: Ordered, reach: Sequence[Values]) -> Ordered:
-    """Return an ordered dimension with the reachable steps of its ladder and every end."""
     ends = {end for values in reach for end in (values[0], values[-1])}
     ladder = sorted(ends | {step for step in dimension.ladder if any(step in values for values in reach)})
     listed = not any(isinstance(values, range) for values in reach)
@@ -169,8 +153,7 @@ def _steps(dimension: Ordered, reach: Sequence[Values]) -> Ordered:
 def _one_of(kinds: Sequence[Traffic], names: Sequence[str]) -> Iterator[Constraint]:
     """Yield rules that together require all values to come from one kind of traffic.
 
-    There is one rule for the first drawn dimension, one for the first two, and so on, so that drawing reaches no dead
-    end. Of several broken rules only the first complains.
+    One rule for each prefix of the order of drawing, so that drawing reaches no dead end.
     """
 
     def admits(known: Iterable[str], w: Any) -> bool:
@@ -180,9 +163,8 @@ def _one_of(kinds: Sequence[Traffic], names: Sequence[str]) -> Iterator[Constrai
         def check(w: Any) -> str | None:
             if admits((*before, name), w) or not admits(before, w):
                 return None
-            return (
-                f"no traffic of the application has {name} {getattr(w, name)} beside the values of {', '.join(before)}"
-            )
+            others = ", ".join(before)
+            return f"no traffic of the application has {name} {getattr(w, name)} beside the values of {others}"
 
         return check
 

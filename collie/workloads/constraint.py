@@ -1,7 +1,4 @@
-"""Combinations of values that no RDMA device can run, or that a space forbids.
-
-A constraint names the fields that it reads, so that a sampler can check it once those are drawn.
-"""
+"""Combinations of values that no RDMA device can run, or that a space forbids."""
 
 from __future__ import annotations
 
@@ -14,17 +11,16 @@ from collie.workloads.units import format_bytes, format_count
 from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Connection, Direction, Opcode, QpType, payloads
 
 MAX_REQUESTS_IN_TURN = 4096
-"""Limit on a turn of opcodes and messages: an agent builds each request for every queue pair."""
+"""An agent builds each request of a turn for every queue pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A rule between fields.
+    """A rule between `fields`. A sampler checks it as soon as they are drawn.
 
     Attributes:
-        fields: the fields that `check` reads.
         check: takes a workload or a draft with at least `fields`. Returns the fault and its remedy, or None.
-        more: ordered fields whose increase never breaks the rule. For all others a decrease never does.
+        more: ordered fields whose increase never breaks the rule. For others a decrease never does.
     """
 
     fields: frozenset[str]
@@ -178,31 +174,30 @@ VERBS: tuple[Constraint, ...] = (
     Constraint(frozenset({"srq", "opcode", "more_opcodes"}), _srq),
     Constraint(frozenset({"qp_type", "connection"}), _connection),
 )
-"""Rules of the verbs API, for every device."""
+"""Rules of the verbs API."""
 
 
 _HUB = frozenset({"requesters", "responders"})
-"""Fields that decide how many partners the busiest host has. Limits apply to that host."""
+"""Fields that decide the number of partners of the busiest host."""
 
 
 def _partners(w: Any) -> int:
     return max(int(w.requesters), int(w.responders))
 
 
-def _to_each(w: Any) -> str:
-    return f" to each of {_partners(w)} hosts" if _partners(w) > 1 else ""
+def _queue_pairs(w: Any) -> str:
+    return f"{w.qps} qps to each of {_partners(w)} hosts" if _partners(w) > 1 else f"{w.qps} qps"
 
 
 def within(limits: HostLimits) -> tuple[Constraint, ...]:
-    """Return the constraints that keep a workload within the hosts' capacity."""
+    """Return the constraints of the hosts' capacity."""
 
     def total_mrs(w: Any) -> str | None:
         total = w.qps * w.mrs_per_qp * _partners(w)
         if total <= limits.total_mrs:
             return None
-        return (
-            f"{w.qps} qps{_to_each(w)} x {w.mrs_per_qp} mrs_per_qp = {total} memory regions; at most {limits.total_mrs}"
-        )
+        queues = f"{_queue_pairs(w)} x {w.mrs_per_qp} mrs_per_qp"
+        return f"{queues} = {total} memory regions; at most {limits.total_mrs}"
 
     def pinned(w: Any) -> str | None:
         total = w.qps * w.mrs_per_qp * w.mr_bytes * _partners(w)
@@ -215,9 +210,8 @@ def within(limits: HostLimits) -> tuple[Constraint, ...]:
         total = w.qps * w.send_wq_depth * sum(sizes) / len(sizes) * _partners(w)
         if total <= limits.outstanding_bytes:
             return None
-        most = format_bytes(limits.outstanding_bytes)
-        queues = f"{w.qps} qps{_to_each(w)} x send_wq_depth {w.send_wq_depth}"
-        return f"{queues} keep {format_bytes(total)} in flight; at most {most}"
+        queues = f"{_queue_pairs(w)} x send_wq_depth {w.send_wq_depth}"
+        return f"{queues} keep {format_bytes(total)} in flight; at most {format_bytes(limits.outstanding_bytes)}"
 
     return (
         Constraint(_HUB | {"qps", "mrs_per_qp"}, total_mrs),

@@ -1,8 +1,7 @@
 """The three kinds of dimension of a space.
 
-A *range* is every value that the hardware takes. It counts towards the size of the space. A *ladder* is the few values
-that a search draws from, about log-spaced, with the range's limits. *Plain* is the value of an unremarkable
-application: a plain sibling has it, and an extraction moves towards it.
+A *range* is every value that the hardware takes. A *ladder* is the values that a search draws from, about log-spaced,
+with the range's limits. *Plain* is the value of an unremarkable application.
 """
 
 from __future__ import annotations
@@ -16,11 +15,7 @@ from collie.workloads.units import format_list
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A dimension without order, its values simplest first.
-
-    Attributes:
-        keep_in_sibling: a plain sibling keeps the workload's value (`detect.bounds`).
-    """
+    """A dimension without order, its values simplest first. With `keep_in_sibling` a plain sibling keeps the value."""
 
     name: str
     values: tuple[Any, ...]
@@ -41,7 +36,7 @@ class Choice:
         return rng.choice(others) if others else value
 
     def complaint(self, value: Any) -> str | None:
-        """Return why a value lies outside, or None."""
+        """Return the reason why a value lies outside, if it does."""
         if value in self.values:
             return None
         return f"{self.name} {_show(value)} is not in this space; one of {', '.join(map(_show, self.values))}"
@@ -52,9 +47,9 @@ class Ordered:
     """A dimension of whole numbers.
 
     Attributes:
-        low, high: the range's limits, inclusive.
-        step: distance between neighbouring values of the range.
-        ladder: ascending, at most 24 values, from `low` to `high`.
+        low, high: limits of the range, inclusive.
+        step: distance between values of the range.
+        ladder: ascending.
         ladder_only: no value exists between two steps of the ladder (path MTUs).
     """
 
@@ -78,10 +73,7 @@ class Ordered:
         return self.ladder
 
     def neighbour(self, value: int, rng: Random) -> int:
-        """Draw another value: with chance one half a neighbouring step, else any.
-
-        Small steps follow a counter's slope. Large ones leave a plateau.
-        """
+        """Draw another value: a neighbouring step, to follow a counter's slope, or any, to leave a plateau."""
         others = [other for other in self.ladder if other != value]
         if not others:
             return value
@@ -92,7 +84,7 @@ class Ordered:
         return rng.choice(others)
 
     def complaint(self, value: int) -> str | None:
-        """Return why a value lies outside, or None."""
+        """Return the reason why a value lies outside, if it does."""
         if self.ladder_only and value not in self.ladder:
             return f"{self.name} {value} is not in this space; one of {', '.join(map(str, self.ladder))}"
         if self.low <= value <= self.high:
@@ -100,11 +92,7 @@ class Ordered:
         return f"{self.name} {value} is out of range; {self.low} to {self.high}"
 
     def limited(self, most: int) -> Ordered:
-        """Return the dimension up to a value, which ends the ladder.
-
-        Raises:
-            ValueError: no value is left.
-        """
+        """Return the dimension up to a value, which ends the ladder. Raises `ValueError` when no value is left."""
         if most < self.low:
             raise ValueError(f"{self.name} <= {most} leaves nothing; it starts at {self.low}")
         high = min(most, self.high)
@@ -116,12 +104,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A list of sizes, used in turn (the paper's request vector, section 4).
-
-    Attributes:
-        element: values of one element. The paper discretises message sizes, so an element adds its ladder, not its
-            range, to the size of the space.
-    """
+    """A list of sizes, used in turn (the paper's request vector, section 4). Its ladder counts, not its range."""
 
     name: str
     max_length: int
@@ -130,11 +113,11 @@ class Vector:
     keep_in_sibling: bool = True
 
     def size(self) -> int:
-        """Number of lists over the ladder."""
+        """Number of lists."""
         return int(sum(len(self.element.ladder) ** length for length in range(1, self.max_length + 1)))
 
     def candidates(self) -> tuple[Any, ...]:
-        """Lists of one element. Longer lists are drawn element by element."""
+        """Lists of one element."""
         return tuple((value,) for value in self.element.ladder)
 
     def neighbour(self, value: tuple[int, ...], rng: Random) -> tuple[int, ...]:
@@ -153,13 +136,21 @@ class Vector:
         return (*value[:index], self.element.neighbour(value[index], rng), *value[index + 1 :])
 
     def complaint(self, value: tuple[int, ...]) -> str | None:
-        """Return why a value lies outside, or None."""
+        """Return the reason why a list lies outside, if it does."""
         if len(value) > self.max_length:
             return f"{self.name} has {len(value)} elements; at most {self.max_length}"
         for item in value:
             if wrong := self.element.complaint(item):
                 return wrong
         return None
+
+    def limited(self, most: int) -> Vector:
+        """Return the dimension with elements up to a value, as `Ordered.limited`."""
+        return self.with_element(self.element.limited(most))
+
+    def with_element(self, element: Ordered) -> Vector:
+        """Return the dimension with a lower element."""
+        return replace(self, element=element, plain=tuple(min(value, element.high) for value in self.plain))
 
 
 Dimension = Choice | Ordered | Vector

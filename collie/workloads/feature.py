@@ -1,7 +1,6 @@
 """Features of workloads, conditions on them, and the minimal feature set (MFS): a conjunction of conditions.
 
-A feature is a dimension or derives from several. The paper's "mix of <= 1 KB and >= 64 KB" (section 5.3) has no single
-dimension.
+A feature is a dimension or derives from several, as in the paper's "mix of <= 1 KB and >= 64 KB" (section 5.3).
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ DERIVED: Mapping[str, Callable[[Workload], int]] = {
     "total_recv_wqes": lambda w: w.qps * w.recv_wq_depth,
     "total_send_wqes": lambda w: w.qps * w.send_wq_depth,
 }
-"""Computed features. `gpu_hosts` and `far_hosts` count the hosts with buffers in GPU memory or on another socket.
-`total_qps` counts both directions and all partners of a host, other totals one flow."""
+"""`gpu_hosts` and `far_hosts` count the hosts with buffers in GPU memory or on another socket. `total_qps` counts
+both directions and all partners of a host, other totals one flow.
+"""
 
 PRODUCTS: Mapping[str, tuple[str, str]] = {
     "total_mrs": ("qps", "mrs_per_qp"),
@@ -35,8 +35,6 @@ PRODUCTS: Mapping[str, tuple[str, str]] = {
     "total_send_wqes": ("qps", "send_wq_depth"),
 }
 """The two factors of a derived feature that is a product."""
-
-assert all(name in FIELD_NAMES for pair in PRODUCTS.values() for name in pair)
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
     **PRODUCTS,
@@ -51,22 +49,19 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
 """The dimensions that a derived feature is computed from."""
 
 assert SOURCES.keys() == DERIVED.keys()
+assert all(name in FIELD_NAMES for names in SOURCES.values() for name in names)
 
 FEATURE_NAMES = FIELD_NAMES + tuple(DERIVED)
 
 
 def feature_value(workload: Workload, feature: str) -> Any:
-    """Return the value of a dimension or of a derived feature.
-
-    Raises:
-        AttributeError: no such feature.
-    """
+    """Return the value of a dimension or derived feature."""
     derived = DERIVED.get(feature)
     return derived(workload) if derived else workload.get(feature)
 
 
 def sources(feature: str) -> tuple[str, ...]:
-    """Return the dimensions that a feature is computed from, for a dimension itself."""
+    """Return the dimensions that a feature is computed from."""
     return SOURCES.get(feature, (feature,))
 
 
@@ -94,11 +89,11 @@ class Condition:
     value: Any
 
     def holds(self, workload: Workload) -> bool:
-        """Whether a workload satisfies the condition."""
+        """Whether a workload satisfies it."""
         return self.admits(feature_value(workload, self.dimension))
 
     def admits(self, actual: Any) -> bool:
-        """Whether a value of the feature satisfies the condition."""
+        """Whether a value satisfies it."""
         match self.op:
             case Op.AT_LEAST:
                 return bool(actual >= self.value)

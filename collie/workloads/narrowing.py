@@ -11,16 +11,10 @@ from collie.workloads.workload import FIELD_NAMES, Workload
 
 
 def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse `DIM=VALUE` words. Commas separate the items of a list.
-
-    Raises:
-        UsageError: no such dimension or value.
-    """
+    """Parse `DIM=VALUE` words, with commas between the items of a list. Raises `UsageError`."""
     found: dict[str, Any] = {}
     for pair in pairs:
-        name, sign, text = (part.strip() for part in pair.partition("="))
-        if not sign:
-            raise UsageError(f"--fix {pair!r} is not DIM=VALUE")
+        name, text = _split(pair, "=", "--fix")
         if name in found:
             raise UsageError(f"--fix {pair!r}: {name} has another value already; a dimension is fixed to one")
         found[name] = _value(name, text, pair)
@@ -28,16 +22,10 @@ def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_limits(pairs: Iterable[str]) -> dict[str, int]:
-    """Parse `DIM<=VALUE` words.
-
-    Raises:
-        UsageError: no such dimension, or no number.
-    """
+    """Parse `DIM<=VALUE` words. Raises `UsageError`."""
     found: dict[str, int] = {}
     for pair in pairs:
-        name, sign, text = (part.strip() for part in pair.partition("<="))
-        if not sign:
-            raise UsageError(f"--limit {pair!r} is not DIM<=VALUE")
+        name, text = _split(pair, "<=", "--limit")
         if name in found:
             raise UsageError(f"--limit {pair!r}: {name} has another limit already; give the lower one")
         if name in FIELD_NAMES and not _is_ordered(Workload().get(name)):
@@ -47,8 +35,14 @@ def parse_limits(pairs: Iterable[str]) -> dict[str, int]:
     return found
 
 
+def _split(pair: str, sign: str, option: str) -> tuple[str, str]:
+    name, found, text = pair.partition(sign)
+    if not found:
+        raise UsageError(f"{option} {pair!r} is not DIM{sign}VALUE")
+    return name.strip(), text.strip()
+
+
 def _is_ordered(value: Any) -> bool:
-    """Whether one value of a dimension shows an order: a number, or sizes."""
     if isinstance(value, tuple):
         return bool(value) and all(isinstance(item, int) for item in value)
     return isinstance(value, int) and not isinstance(value, bool)

@@ -1,9 +1,10 @@
-"""From plain values of YAML and JSON to the typed values of a workload. Inverse of `workload.render`."""
+"""From plain values of YAML and JSON to a workload. Inverse of `workload.render`."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from math import gcd
 from typing import Any
 
@@ -11,15 +12,11 @@ from collie.workloads.plan import MAX_PARTNERS
 from collie.workloads.units import parse_bytes
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
-Complaint = tuple[str, str]
-"""(name of the key, its fault and remedy)."""
+_Reader = Callable[[Any], Any]
 
-
-MAX_UNUSUAL = (1 << 63) - 1
-_MAX_ENTRIES = 1024
-"""Devices take some 30. The agent accepts this many."""
-_MAX_IN_TURN = 1024
-"""A host prepares each work request for every queue pair before traffic starts."""
+_MAX_WHOLE = (1 << 63) - 1
+_MAX_ENTRIES = 1024  # the agent's limit, devices take some 30
+_MAX_IN_TURN = 1024  # a host prepares each work request for every queue pair
 
 
 def _whole(raw: Any) -> int:
@@ -27,7 +24,7 @@ def _whole(raw: Any) -> int:
         raise ValueError(f"{raw!r} is no whole number")
     if raw < 0:
         raise ValueError(f"{raw} is negative")
-    if raw > MAX_UNUSUAL:
+    if raw > _MAX_WHOLE:
         raise ValueError(f"{raw} is too large; no size and no count has more than 63 bits")
     return raw
 
@@ -55,9 +52,7 @@ def _flag(raw: Any) -> bool:
     return raw
 
 
-def _one_of(
-    kind: type[Connection] | type[Direction] | type[Memory] | type[Opcode] | type[QpType],
-) -> Callable[[Any], Any]:
+def _one_of(kind: type[StrEnum]) -> _Reader:
     def read(raw: Any) -> Any:
         try:
             return kind(raw)
@@ -92,11 +87,7 @@ def _opcodes(raw: Any) -> tuple[Opcode, ...]:
 
 
 def _in_turn(raw: Any) -> Sequence[Any]:
-    """Return the list that a list, a single value or a mapping of values to weights stands for.
-
-    Raises:
-        ValueError: a weight is no whole number from 1, or the list is too long.
-    """
+    """Return the items of a list, a single value or a mapping of values to weights."""
     if isinstance(raw, Mapping):
         weights = [_positive(weight) for weight in raw.values()]
         least = gcd(*weights) or 1  # no weights, no list
@@ -119,28 +110,19 @@ def _mtu(raw: Any) -> int:
     return mtu
 
 
-def _at_most(limit: int) -> Callable[[Any], int]:
-    def read(raw: Any) -> int:
-        if _whole(raw) > limit:
-            raise ValueError(f"{raw} is too large; the field holds at most {limit}")
+def _at_most(limit: int, rule: str = "the field holds at most {}", read: Callable[[Any], int] = _whole) -> _Reader:
+    def read_limited(raw: Any) -> int:
+        if read(raw) > limit:
+            raise ValueError(f"{raw} is too large; {rule.format(limit)}")
         return int(raw)
 
-    return read
+    return read_limited
 
 
-def _entries(raw: Any) -> int:
-    if _positive(raw) > _MAX_ENTRIES:
-        raise ValueError(f"{raw} is too large; a work request has at most {_MAX_ENTRIES} entries")
-    return int(raw)
+_HOSTS = _at_most(MAX_PARTNERS, "one host has traffic with at most {} others", _positive)
 
 
-def _hosts(raw: Any) -> int:
-    if _positive(raw) > MAX_PARTNERS:
-        raise ValueError(f"{raw} is too large; one host has traffic with at most {MAX_PARTNERS} others")
-    return int(raw)
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
+_READERS: dict[str, _Reader] = {
     "direction": _one_of(Direction),
     "loopback": _flag,
     "numa_node": _whole,
@@ -148,8 +130,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "memory": _one_of(Memory),
     "peer_memory": _one_of(Memory),
     "huge_pages": _flag,
-    "requesters": _hosts,
-    "responders": _hosts,
+    "requesters": _HOSTS,
+    "responders": _HOSTS,
     "remote": _flag,
     "mrs_per_qp": _positive,
     "mr_bytes": _size,
@@ -160,7 +142,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "mtu": _mtu,
     "wqe_batch": _positive,
     "signal_every": _positive,
-    "sge_count": _entries,
+    "sge_count": _at_most(_MAX_ENTRIES, "a work request has at most {} entries", _positive),
     "sge_split": _split,
     "send_wq_depth": _positive,
     "recv_wq_depth": _positive,
@@ -180,16 +162,11 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "traffic_class": _at_most(255),
     "hop_limit": _at_most(255),
 }
-assert tuple(_READERS) == FIELD_NAMES  # one reader per field, in the same order
+assert tuple(_READERS) == FIELD_NAMES
 
 
 def parse_value(dimension: str, raw: Any) -> Any:
-    """Parse one field.
-
-    Raises:
-        ValueError: the fault of the value and its remedy.
-        KeyError: no such dimension.
-    """
+    """Parse one field. Raises `ValueError` with the fault of the value and its remedy."""
     return _READERS[dimension](raw)
 
 
@@ -199,15 +176,16 @@ def unknown_key(key: str, known: Sequence[str]) -> str:
     return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}")
 
 
-def parse_workload(raw: Mapping[str, Any], base: Workload | None = None) -> tuple[Workload | None, list[Complaint]]:
-    """Parse a workload from a mapping. Missing fields come from `base`.
+def parse_workload(
+    raw: Mapping[str, Any], base: Workload | None = None
+) -> tuple[Workload | None, list[tuple[str, str]]]:
+    """Parse a workload. Missing fields come from `base`. Constraints between fields are not checked.
 
     Returns:
-        The workload, or None with any fault, and every complaint. `constraint.violations` checks constraints between
-        fields.
+        The workload, or None after any complaint, and complaints: a key, with its fault and remedy.
     """
     values: dict[str, Any] = {}
-    complaints: list[Complaint] = []
+    complaints: list[tuple[str, str]] = []
     for key, value in raw.items():
         if key not in _READERS:
             complaints.append((str(key), unknown_key(str(key), FIELD_NAMES)))

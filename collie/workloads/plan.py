@@ -1,4 +1,4 @@
-"""A plan: the flows between hosts of a workload."""
+"""The flows between hosts of a workload."""
 
 from __future__ import annotations
 
@@ -12,21 +12,13 @@ HOST_A = "a"
 HOST_B = "b"
 
 MAX_PARTNERS = 7
-"""Hosts that one host can have traffic with: an agent has room for 16 ends of flows, two of them for its loopback."""
-
+"""An agent has room for 16 ends of flows: two for its loopback and two per partner."""
 ROLES = tuple(string.ascii_lowercase[: MAX_PARTNERS + 1])
-"""Roles of the hosts of a group, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """`qps` queue pairs from a requester to a responder on another host, or on the same one.
-
-    Attributes:
-        requester, responder: roles: `a`, `b`, `c`, ...
-        opcodes: decide which end receives the payload.
-        label: its name, where requester and responder are ambiguous.
-    """
+    """`qps` queue pairs from one role (`a`, `b`, ...) to another or the same. An ambiguous flow has a `label`."""
 
     requester: str
     responder: str
@@ -35,17 +27,17 @@ class Flow:
 
     @property
     def sink(self) -> str:
-        """The host that receives the payload: the responder, unless every opcode fetches (READ, atomics)."""
+        """The role that receives the payload: the responder, unless every opcode fetches."""
         return self.requester if self._fetches else self.responder
 
     @property
     def source(self) -> str:
-        """The other host."""
+        """The other role."""
         return self.responder if self._fetches else self.requester
 
     @property
     def is_mixed(self) -> bool:
-        """Whether payload goes both ways, because only some work requests fetch it."""
+        """Whether payload goes both ways: some work requests fetch, others do not."""
         return not self._fetches and any(opcode.fetches for opcode in self.opcodes)
 
     @property
@@ -58,18 +50,14 @@ class Flow:
         return self.requester == self.responder
 
     def is_across_ports(self, machines: Mapping[str, str]) -> bool:
-        """Whether it goes from one device of a host to another device of the same host.
-
-        Args:
-            machines: host of each role. A missing role has a separate host.
-        """
+        """Whether it joins two devices of one host. A role that `machines` lacks has a host to itself."""
         if self.is_loopback or self.requester not in machines:
             return False
         return machines[self.requester] == machines.get(self.responder)
 
     @property
     def name(self) -> str:
-        """`a-b`: requester, then responder."""
+        """`label`, else `a-b`: requester, then responder."""
         return self.label or f"{self.requester}-{self.responder}"
 
 
@@ -94,12 +82,12 @@ def flows(workload: Workload) -> tuple[Flow, ...]:
 
 
 def hosts(workload: Workload) -> tuple[str, ...]:
-    """Return the roles of a workload, in order."""
+    """Return the roles of a workload."""
     return ROLES[: workload.partners + 1] if workload.remote else (HOST_A,)
 
 
 def is_peer(workload: Workload, role: str) -> bool:
-    """Whether `peer_numa_node` and `peer_memory` apply to a host: to B and further responders."""
+    """Whether `peer_numa_node` and `peer_memory` apply to a role."""
     return role == HOST_B or (role != HOST_A and workload.responders > 1)
 
 
@@ -108,10 +96,9 @@ class Stream:
     """The payload of a flow in one direction. A mix of SEND and READ makes two streams of one flow.
 
     Attributes:
-        sink, source: the receiving and the sending host.
         returned: the part of a mixed flow that returns to its requester.
         payloads: bytes of the work requests of one turn that carry it.
-        per_request: payload bytes of this stream per work request of the flow.
+        per_request: mean payload bytes per work request of the flow.
     """
 
     flow: Flow
@@ -135,17 +122,14 @@ def streams(workload: Workload) -> tuple[Stream, ...]:
 
 
 def sinks(workload: Workload) -> tuple[str, ...]:
-    """Return the hosts that receive payload, each once, in order of the flows."""
+    """Return the roles that receive payload, in order of the flows."""
     if not workload.more_opcodes:  # called for every verdict
         return tuple(dict.fromkeys(flow.sink for flow in flows(workload)))
     return tuple(dict.fromkeys(stream.sink for stream in streams(workload)))
 
 
 def shares(workload: Workload) -> Mapping[str, float]:
-    """Return each sink's share of a port's capacity.
-
-    1.0, except for several hosts with one sender: they share its port. Loopback crosses no port.
-    """
+    """Return each sink's share of a port's capacity: below 1.0 for sinks with the same senders."""
     if workload.partners == 1:  # called for every verdict
         return dict.fromkeys(sinks(workload), 1.0)
     feeding: dict[str, set[str]] = {sink: set() for sink in sinks(workload)}

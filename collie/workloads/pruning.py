@@ -1,4 +1,4 @@
-"""Pruning: remove from a space the values that a testbed cannot run, before a search spends runs on them."""
+"""Removal of the values of a space that a testbed cannot run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,11 @@ _LIMITS: Mapping[str, str] = {
     "total_mrs": "memory regions per host",
     "pinned_bytes": "pinned memory per host",
 }
-"""Limits of a space that a testbed can lower, with their description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """The limit of a testbed in one dimension, or of one host's capacity.
-
-    Attributes:
-        name: a dimension, `total_mrs` or `pinned_bytes`.
-        reason: the limit and its origin.
-        at_most: the largest value, or None for any.
-        only: the possible values of a dimension without order, or None for any.
-    """
+    """A testbed's limit in a dimension, or of a host: `total_mrs` or `pinned_bytes`. `reason` includes its origin."""
 
     name: str
     reason: str
@@ -36,7 +28,7 @@ class Restriction:
     only: tuple[Any, ...] | None = None
 
     def allows(self, value: Any) -> bool:
-        """Whether a value of the dimension is possible."""
+        """Whether a value is possible."""
         if isinstance(value, tuple):
             return all(self.allows(item) for item in value)
         return (self.at_most is None or value <= self.at_most) and (self.only is None or value in self.only)
@@ -44,18 +36,14 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """All known restrictions of a testbed. A workload within them can still prove unsupported."""
+    """The restrictions of a testbed. A workload within them can still prove unsupported."""
 
     restrictions: tuple[Restriction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Values removed from a space.
-
-    Attributes:
-        values: `8193..16384`, or values with commas.
-    """
+    """Removed values: `8193..16384`, or separated by commas."""
 
     dimension: str
     values: str
@@ -66,10 +54,7 @@ class Drop:
 
 
 def prune(space: Space, capabilities: Capabilities) -> tuple[Space, tuple[Drop, ...]]:
-    """Remove the values that a testbed cannot run. A space without such values is returned unchanged.
-
-    Returns:
-        The space and its losses. A dimension with one value left is fixed to it.
+    """Remove the values that a testbed cannot run. A dimension with one value left is fixed.
 
     Raises:
         ValueError: a dimension loses all values, a fixed value is impossible, or nothing is left to vary.
@@ -111,8 +96,7 @@ def _restricted(dimension: Dimension, restriction: Restriction) -> tuple[Dimensi
     if isinstance(dimension, Vector):
         element, drops = _restricted(dimension.element, restriction)
         assert isinstance(element, Ordered)
-        plain = tuple(min(value, element.high) for value in dimension.plain)
-        return replace(dimension, element=element, plain=plain), drops
+        return dimension.with_element(element), drops
     candidates = dimension.candidates()
     gone = [value for value in candidates if not restriction.allows(value)]
     if not gone and (isinstance(dimension, Choice) or restriction.allows(dimension.high)):

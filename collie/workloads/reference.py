@@ -1,4 +1,4 @@
-"""A reference anomaly: a published one, with its trigger, observation and fix."""
+"""A published anomaly, with its trigger, observation and fix."""
 
 from __future__ import annotations
 
@@ -11,25 +11,17 @@ from collie.workloads.workload import Workload
 
 
 class FixStatus(StrEnum):
-    """The fix of an anomaly, as published."""
+    """The published fix. With `BYPASS` the application avoids the anomaly."""
 
     FIXED = "fixed"
     NOT_FIXED = "not_fixed"
     NOT_STATED = "not_stated"
     BYPASS = "bypass"
-    """Not fixed. The application avoids it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Severity:
-    """Published severity, None where not published.
-
-    Attributes:
-        text: in words.
-        pause_ratio: largest share of time in pause, 0..1.
-        delivered_bps: remaining throughput, bits/s.
-        throughput_deficit: least missing share of the throughput, 0..1.
-    """
+    """Published severity, None where not published. Ratios are 0..1, `delivered_bps` is the remaining throughput."""
 
     text: str
     pause_ratio: float | None = None

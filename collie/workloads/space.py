@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from types import MappingProxyType, SimpleNamespace
@@ -13,7 +13,7 @@ from collie.workloads.constraint import VERBS, Constraint, HostLimits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.feature import SOURCES
 from collie.workloads.units import format_value
-from collie.workloads.workload import Workload
+from collie.workloads.workload import FIELD_NAMES, Workload
 
 DRAW_ORDER = (
     "requesters",
@@ -29,19 +29,14 @@ DRAW_ORDER = (
     "wqe_batch",
     "messages",
 )
-"""Drawn first, because other dimensions depend on them. Each later draw is uniform over the values that remain."""
+"""Drawn first, because other dimensions depend on them."""
 
 _MAX_TRIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One dimension in the order of drawing.
-
-    Attributes:
-        candidates: its values before constraints.
-        checks: constraints that read it and otherwise only earlier dimensions.
-    """
+    """One dimension. `checks` read it and otherwise only earlier ones."""
 
     dimension: Dimension
     candidates: tuple[Any, ...]
@@ -69,12 +64,10 @@ class Space:
     """A set of workloads.
 
     Attributes:
-        name: as on the command line.
-        dimensions: by name, in the file's order, which is also the order of an MFS's conditions.
-        limits: capacity of the hosts.
+        dimensions: in the file's order, which is also the order of an MFS's conditions.
+        rules: further constraints.
+        part_of: the space that an application's space was cut from.
         base: values of the fixed fields and plain values of the others.
-        rules: constraints besides those of the verbs API and the limits.
-        part_of: the space that an application's space was cut from. It defines plain traffic.
     """
 
     name: str
@@ -96,11 +89,11 @@ class Space:
 
     @property
     def whole(self) -> Space:
-        """The space that defines plain traffic: the original of an application's space, else this one."""
+        """The space that defines plain traffic: `part_of`, else this one."""
         return self.part_of or self
 
     def ladder(self, feature: str) -> tuple[int, ...]:
-        """Return the steps of a feature, those of `messages` for the size of a message or segment; () without order."""
+        """Return the steps of a feature, for sizes those of `messages`. Empty without order."""
         match self.dimensions.get("messages" if "messages" in SOURCES.get(feature, ()) else feature):
             case Vector(element=element):
                 return element.ladder
@@ -109,30 +102,25 @@ class Space:
         return ()
 
     def log10_size(self) -> float:
-        """Return the decimal logarithm of the product of all ranges, before constraints."""
+        """Return the decimal logarithm of the number of workloads, before constraints."""
         return math.fsum(math.log10(dimension.size()) for dimension in self.dimensions.values())
 
     def complaints(self, workload: Workload) -> list[tuple[str, str]]:
-        """Return (dimension, fault) for everything that keeps a workload out of this space."""
-        found = []
-        for name, dimension in self.dimensions.items():
-            if wrong := dimension.complaint(workload.get(name)):
-                found.append((name, wrong))
-        for name in _FIELDS - set(self.dimensions):
-            if workload.get(name) != self.base.get(name):
-                fixed = format_value(self.base.get(name))
-                found.append(
-                    (name, f"{name} is {fixed} in space {self.name} and does not vary; --space names one where it does")
-                )
+        """Return (dimension, fault) for everything that keeps a workload out."""
+        found = [
+            (name, wrong)
+            for name, dimension in self.dimensions.items()
+            if (wrong := dimension.complaint(workload.get(name)))
+        ]
+        for name in FIELD_NAMES:
+            if name not in self.dimensions and workload.get(name) != self.base.get(name):
+                fixed = f"{name} is {format_value(self.base.get(name))} in space {self.name}"
+                found.append((name, f"{fixed} and does not vary; --space names one where it does"))
         return found + self.violations(workload)
 
     def violations(self, workload: Workload) -> list[tuple[str, str]]:
-        """Return (dimension, fault) for every constraint that a workload breaks."""
-        found = []
-        for constraint in self.constraints:
-            if wrong := constraint.check(workload):
-                found.append((min(constraint.fields), wrong))
-        return found
+        """Return (dimension, fault) for every broken constraint."""
+        return [(min(each.fields), wrong) for each in self.constraints if (wrong := each.check(workload))]
 
     def allows(self, workload: Workload) -> bool:
         """Whether a workload breaks no constraint."""
@@ -144,10 +132,7 @@ class Space:
     def sample(self, rng: Random) -> Workload:
         """Draw a workload: each dimension uniformly from its ladder, as far as earlier draws allow.
 
-        Plain rejection would hardly ever draw UD with several messages, or many queue pairs with many regions.
-
-        Raises:
-            ValueError: drawing finds no workload that satisfies the constraints.
+        Plain rejection would hardly ever draw UD with several messages.
         """
 
         def pick(dimension: Dimension, fitting: list[Any]) -> Any:
@@ -161,12 +146,11 @@ class Space:
     def construct(self, pick: Callable[[Dimension, list[Any]], Any]) -> Workload:
         """Build a workload dimension by dimension.
 
-        Args:
-            pick: chooses among the values of a dimension that fit the choices so far. Lists of sizes appear as lists of
-                one. `pick` can return a longer list of these sizes.
+        `pick` chooses among the values that fit so far. For a list of sizes it gets lists of one, and can return longer
+        ones.
 
         Raises:
-            ValueError: every attempt ended without a fitting value.
+            ValueError: no attempt satisfies the constraints.
         """
         for _ in range(_MAX_TRIES):
             built = self._draw(pick)
@@ -175,29 +159,17 @@ class Space:
         raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
 
     def could_hold(self, values: Mapping[str, Any]) -> bool:
-        """Whether the constraints that read no other dimension allow these values together."""
+        """Whether constraints that read no other dimension allow these values."""
         draft = SimpleNamespace(**self.base.named())
         vars(draft).update(values)
         return all(c.check(draft) is None for c in self.constraints if c.fields & set(self.dimensions) <= set(values))
 
     def plainest(self) -> Workload:
-        """Return the workload nearest to plain in every dimension that the constraints allow.
-
-        When the nearest values reach a dead end, it is an arbitrary but fixed workload.
-
-        Raises:
-            ValueError: drawing finds no workload that satisfies the constraints.
-        """
+        """Return the workload nearest to plain, or after a dead end an arbitrary but fixed one."""
         return self._draw(_nearest_to_plain) or self.sample(Random(0))
 
     def nearest(self, wanted: Mapping[str, Any]) -> Workload | None:
-        """Return a workload with the wanted values, or for each dimension the nearest that the others allow.
-
-        Dimensions are settled in the order of drawing. Unnamed ones become plain.
-
-        Returns:
-            None when the values settled first leave none for a later dimension.
-        """
+        """Return the workload nearest to wanted values, otherwise plain. None after a dead end."""
         values = {name: wanted.get(name, dimension.plain) for name, dimension in self.dimensions.items()}
 
         def pick(dimension: Dimension, fitting: list[Any]) -> Any:
@@ -210,11 +182,7 @@ class Space:
         return self._draw(pick, values)
 
     def mutate(self, workload: Workload, rng: Random) -> Workload:
-        """Return a valid workload that differs in exactly one dimension.
-
-        Raises:
-            ValueError: drawing finds none.
-        """
+        """Return a valid workload that differs in exactly one dimension. Raises `ValueError` when there is none."""
         names = list(self.dimensions)
         for _ in range(_MAX_TRIES):
             name = rng.choice(names)
@@ -227,10 +195,8 @@ class Space:
         raise ValueError(f"space {self.name}: a workload has no valid neighbour; widen a dimension or a limit")
 
     def _in_order_of_drawing(self) -> Iterator[_Step]:
-        first = [name for name in DRAW_ORDER if name in self.dimensions]
-        order = first + [name for name in self.dimensions if name not in first]
-        free = set(order)
-        for name in order:
+        free = set(self.dimensions)
+        for name in drawing_order(self.dimensions):
             free.discard(name)
             ready = tuple(c.check for c in self.constraints if name in c.fields and not (c.fields & free))
             dimension = self.dimensions[name]
@@ -239,7 +205,7 @@ class Space:
     def _draw(
         self, pick: Callable[[Dimension, list[Any]], Any], wanted: Mapping[str, Any] = MappingProxyType({})
     ) -> Workload | None:
-        """Choose each dimension's wanted value if it fits, else pick one, or None in a dead end."""
+        """Choose each dimension's wanted value if it fits, else pick one. None in a dead end."""
         draft = SimpleNamespace(**self.base.named())
         for step in self._steps:
             name = step.dimension.name
@@ -256,30 +222,21 @@ class Space:
     def narrowed(self, fix: Mapping[str, Any], at_most: Mapping[str, int]) -> Space:
         """Return a smaller space with dimensions fixed to a value or ordered ones limited from above.
 
-        Plain values that conflict with fixed ones move to the nearest that do not.
-
         Raises:
             ValueError: a dimension is unknown, a value is outside it, or nothing is left to vary or run.
         """
         dimensions = dict(self.dimensions)
-        fixed = dict(self.fixed)
         for name, value in fix.items():
             if name not in dimensions:
                 raise ValueError(f"space {self.name} has no dimension {name!r}; it has {', '.join(self.dimensions)}")
             if wrong := dimensions.pop(name).complaint(value):
                 raise ValueError(wrong)
-            fixed[name] = value
         for name, limit in at_most.items():
             dimension = dimensions.get(name)
-            if isinstance(dimension, Vector):
-                element = dimension.element.limited(limit)
-                plain = tuple(min(value, element.high) for value in dimension.plain)
-                dimensions[name] = Vector(name, dimension.max_length, element, plain, dimension.keep_in_sibling)
-            elif isinstance(dimension, Ordered):
-                dimensions[name] = dimension.limited(limit)
-            else:
+            if not isinstance(dimension, Ordered | Vector):
                 raise ValueError(f"space {self.name} has no ordered dimension {name!r} to limit")
-        return self.remade(dimensions, fixed, self.limits)
+            dimensions[name] = dimension.limited(limit)
+        return self.remade(dimensions, {**self.fixed, **fix}, self.limits)
 
     def remade(self, dimensions: Mapping[str, Dimension], fixed: Mapping[str, Any], limits: HostLimits) -> Space:
         """Return a space of other dimensions. Conflicting plain values move to the nearest that fit.
@@ -295,11 +252,15 @@ class Space:
         if space.allows(space.base):
             return space
         plainest = space.plainest()
-        replaced = {name: replace(dimension, plain=plainest.get(name)) for name, dimension in dimensions.items()}
-        return replace(space, dimensions=replaced)
+        return replace(
+            space, dimensions={name: replace(each, plain=plainest.get(name)) for name, each in dimensions.items()}
+        )
 
 
-_FIELDS = frozenset(Workload.__dataclass_fields__)
+def drawing_order(dimensions: Iterable[str]) -> tuple[str, ...]:
+    """Return dimensions in drawing order."""
+    names = dict.fromkeys(dimensions)
+    return tuple(dict.fromkeys((*(name for name in DRAW_ORDER if name in names), *names)))
 
 
 def _nearest_to_plain(dimension: Dimension, fitting: list[Any]) -> Any:

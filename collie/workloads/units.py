@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _BINARY = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -11,14 +11,8 @@ _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 
 
 def parse_bytes(text: int | str) -> int:
-    """Parse a size: `4096`, `4KiB`, `2 MiB`.
-
-    Raises:
-        ValueError: not a size, or in a unit other than B, KiB, MiB, GiB, TiB.
-    """
-    if isinstance(text, bool) or (isinstance(text, int) and text < 0):
-        raise ValueError(f"{text!r} is no size; write bytes as a number or as 4KiB, 2MiB, 1GiB")
-    if isinstance(text, int):
+    """Parse a size: `4096`, `4KiB`, `2 MiB`. Raises `ValueError`."""
+    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
     match = re.fullmatch(r"\s*(\d{1,18})\s*([A-Za-z]*)\s*", str(text))
     if not match or match[2].upper() not in _BINARY:
@@ -27,41 +21,32 @@ def parse_bytes(text: int | str) -> int:
 
 
 def parse_seconds(text: float | str) -> float:
-    """Parse a time: `10s`, `250ms`, `45m`, `10h`; a bare number is seconds.
-
-    Raises:
-        ValueError: not a time.
-    """
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d)\s*", str(text))
-    if not match:
-        raise ValueError(f"{text!r} is no time; write 250ms, 10s, 45m or 10h")
-    return float(match[1]) * _SECONDS[match[2]]
+    """Parse a time: `10s`, `250ms`, `45m`, `10h`. A bare number is seconds. Raises `ValueError`."""
+    return _parse(text, r"(ns|us|ms|s|m|h|d)", _SECONDS, "time; write 250ms, 10s, 45m or 10h")
 
 
 def parse_rate(text: float | str) -> float:
-    """Parse a rate in bits/s: `200Gbit`, `100 Gbit/s`. A number is bits/s.
+    """Parse a rate in bits/s: `200Gbit`, `100 Gbit/s`. A bare number is bits/s. Raises `ValueError`."""
+    return _parse(text, r"(?i:([kMGT]?bit)(?:/s|ps)?)", _RATES, "rate; write 25Gbit or 200Gbit/s")
 
-    Raises:
-        ValueError: not a rate.
-    """
+
+def _parse(text: float | str, unit: str, units: Mapping[str, float], fault: str) -> float:
     if isinstance(text, int | float) and not isinstance(text, bool):
         return float(text)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?bit)(?:/s|ps)?\s*", str(text), re.IGNORECASE)
+    match = re.fullmatch(rf"\s*(\d+(?:\.\d+)?)\s*{unit}\s*", str(text))
     if not match:
-        raise ValueError(f"{text!r} is no rate; write 25Gbit or 200Gbit/s")
-    return float(match[1]) * _RATES[match[2].lower()]
+        raise ValueError(f"{text!r} is no {fault}")
+    return float(match[1]) * units[match[2].lower()]
 
 
 def format_number(value: float, form: str) -> str:
-    """Format a number. A rounded zero has no sign: `0.0`, neither `-0.0` nor `+0.0`."""
+    """Format a number. A rounded zero has no sign."""
     text = format(value, form)
     return text if text.strip("+-0.,% ") else text.replace("-", "").replace("+", "")
 
 
 def format_count(count: int | str, noun: str) -> str:
-    """Format a count: `0 runs`, `1 run`, `2 runs`, `2 anomalies`, `2 processes`."""
+    """Format a count: `0 runs`, `1 run`, `2 anomalies`, `2 processes`."""
     if str(count) == "1":
         return f"1 {noun}"
     if re.search(r"[^aeiou]y$", noun):
@@ -97,12 +82,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_value(value: object) -> str:
-    """Format a value as in a file: `true`, `64`, `[64, 4096]`."""
+    """Format a value as files do: `true`, `64`, `[64, 4096]`."""
     if isinstance(value, bool):
         return str(value).lower()
     return format_list(value) if isinstance(value, tuple) else str(value)
 
 
 def format_list(values: Iterable[object]) -> str:
-    """Format a list as in a file: `[64, 4096]`, `[SEND, READ]`."""
+    """Format a list as files do: `[64, 4096]`."""
     return f"[{', '.join(map(str, values))}]"

@@ -1,12 +1,8 @@
-"""A workload: one point of the search space, in the terms of the verbs API and the paper.
-
-Every field applies to both ends of every queue pair unless stated. A space (`space.py`) decides which fields vary and
-over which values. Other fields keep the defaults given here.
-"""
+"""A workload: one point of the search space, in the terms of the verbs API and the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
@@ -15,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 GRH_BYTES = 40
-"""Global route header in front of every UD receive buffer (IBTA 1.4, 11.4.1.2)."""
+"""Global route header in a UD receive buffer (IBTA 1.4, 11.4.1.2)."""
 
 
 class QpType(StrEnum):
@@ -42,17 +38,17 @@ class Opcode(StrEnum):
 
     @property
     def consumes_receive(self) -> bool:
-        """Whether a message takes a receive work request at the responder."""
+        """Whether a message takes a receive work request."""
         return self in _CONSUME_RECEIVE
 
     @property
     def is_atomic(self) -> bool:
-        """Whether it changes 8 bytes of the responder's memory and returns the old ones."""
+        """Whether it changes memory of the responder and returns the old value."""
         return self in _ATOMICS
 
     @property
     def fetches(self) -> bool:
-        """Whether the payload comes back to the requester."""
+        """Whether the payload returns to the requester."""
         return self in _FETCH
 
 
@@ -61,7 +57,7 @@ _ATOMICS = frozenset({Opcode.FETCH_ADD, Opcode.CMP_SWP})
 _FETCH = _ATOMICS | {Opcode.READ}
 
 ATOMIC_BYTES = 8
-"""Payload of an atomic, regardless of `messages` (IBTA 1.4, 9.4.5)."""
+"""Payload of an atomic (IBTA 1.4, 9.4.5)."""
 
 OPCODES_BY_QP_TYPE: dict[QpType, frozenset[Opcode]] = {
     QpType.RC: frozenset(Opcode),
@@ -71,11 +67,11 @@ OPCODES_BY_QP_TYPE: dict[QpType, frozenset[Opcode]] = {
     QpType.DC: frozenset(Opcode),
     QpType.SRD: frozenset(Opcode) - _ATOMICS,
 }
-"""Opcodes of each transport service (IBTA 1.4, table 38; DC and SRD by the manuals of mlx5dv and efadv)."""
+"""IBTA 1.4, table 38. DC and SRD by the manuals of mlx5dv and efadv."""
 
 
 class Direction(StrEnum):
-    """Whether one host sends, or both at once."""
+    """Whether one host sends or both do."""
 
     UNIDIRECTIONAL = "unidirectional"
     BIDIRECTIONAL = "bidirectional"
@@ -89,7 +85,7 @@ class Memory(StrEnum):
 
 
 class Connection(StrEnum):
-    """How the two queue pairs of a connection exchange their data."""
+    """The exchange of connection data: by the controller or by RDMA-CM."""
 
     OUT_OF_BAND = "out_of_band"
     RDMA_CM = "rdma_cm"
@@ -103,7 +99,7 @@ _ADDED = {"added": True}
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One point of the space (paper section 4): topology, memory, transport and message pattern.
+    """One point of the space (paper section 4). Fields apply to both ends of every queue pair unless stated.
 
     Attributes:
         direction: `unidirectional`: host A sends to or reads from host B. `bidirectional` adds the mirror image.
@@ -179,16 +175,12 @@ class Workload:
     hop_limit: int = 64
 
     def __repr__(self) -> str:
-        """Name every field, except added ones at their default.
-
-        This text seeds the draws of extraction, and a resume replays them. A new field must not change the text of an
-        old workload.
-        """
+        """Name every field, except added ones at their default (`stable_text`)."""
         written = (f for f in fields(self) if "added" not in f.metadata or self.get(f.name) != f.default)
         return f"Workload({', '.join(f'{each.name}={self.get(each.name)!r}' for each in written)})"
 
     def get(self, dimension: str) -> Any:
-        """Return the value of a field by its name."""
+        """Return the value of a field."""
         return getattr(self, dimension)
 
     def with_(self, **changes: Any) -> Workload:
@@ -201,12 +193,12 @@ class Workload:
 
     @property
     def directions(self) -> int:
-        """Hosts that send at once: 1 or 2."""
+        """Number of hosts that send at once."""
         return 2 if self.direction is Direction.BIDIRECTIONAL else 1
 
     @property
     def partners(self) -> int:
-        """Hosts that one host has traffic with: the larger of `requesters` and `responders`."""
+        """Number of hosts that the busiest host has traffic with."""
         return max(self.requesters, self.responders)
 
     @property
@@ -216,17 +208,17 @@ class Workload:
 
     @property
     def turn(self) -> tuple[tuple[Opcode, int], ...]:
-        """Opcode and payload bytes of each work request in one turn of the request vector."""
-        return request_turn(self.opcode, self.more_opcodes, self.messages)
+        """Opcode and payload bytes of each work request, until both lists start again."""
+        return _turn(self.opcode, self.more_opcodes, self.messages)
 
     @property
     def payloads(self) -> tuple[int, ...]:
-        """Payload bytes of each work request of one turn."""
+        """Payload bytes of each work request of `turn`."""
         return payloads(self.opcode, self.more_opcodes, self.messages)
 
     @property
     def mean_message_bytes(self) -> float:
-        """Mean payload bytes per work request over one turn."""
+        """Mean of `payloads`."""
         sizes = self.payloads
         return sum(sizes) / len(sizes)
 
@@ -237,18 +229,17 @@ class Workload:
 
     @property
     def bytes_outstanding(self) -> float:
-        """Payload bytes in flight in one direction with full send queues."""
+        """Payload bytes in flight in one direction, with full send queues."""
         return self.partners * self.qps * self.send_wq_depth * self.mean_message_bytes
 
     def segments(self) -> tuple[tuple[int, ...], ...]:
-        """Return the bytes of each scatter/gather entry of each work request of one turn. An atomic has one entry."""
-        return segments(self.opcode, self.more_opcodes, self.messages, self.sge_count, self.sge_split)
+        """Return the bytes of each scatter/gather entry of each work request of `turn`. Atomics have one."""
+        return _segments(self.opcode, self.more_opcodes, self.messages, self.sge_count, self.sge_split)
 
 
-def request_turn(
+def _turn(
     opcode: Opcode, more_opcodes: tuple[Opcode, ...], messages: tuple[int, ...]
 ) -> tuple[tuple[Opcode, int], ...]:
-    """Return opcode and payload bytes of each work request until both lists start again."""
     opcodes = (opcode, *more_opcodes)
     count = lcm(len(opcodes), len(messages))
     turn = ((opcodes[number % len(opcodes)], messages[number % len(messages)]) for number in range(count))
@@ -256,38 +247,28 @@ def request_turn(
 
 
 def payloads(opcode: Opcode, more_opcodes: tuple[Opcode, ...], messages: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the payload bytes of each work request of one turn."""
+    """Return `Workload.payloads` of these fields."""
     if not more_opcodes and not opcode.is_atomic:
         return messages  # the case of almost every workload, and hot
-    return tuple(size for _, size in request_turn(opcode, more_opcodes, messages))
+    return tuple(size for _, size in _turn(opcode, more_opcodes, messages))
 
 
 @lru_cache(maxsize=4096)  # most workloads of a search differ in other fields
-def segments(
+def _segments(
     opcode: Opcode,
     more_opcodes: tuple[Opcode, ...],
     messages: tuple[int, ...],
     sge_count: int,
     sge_split: str | tuple[int, ...],
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the bytes of each scatter/gather entry of each work request of one turn. An atomic has one entry."""
     return tuple(
         (size,) if each.is_atomic else split_message(size, sge_count, sge_split)
-        for each, size in request_turn(opcode, more_opcodes, messages)
+        for each, size in _turn(opcode, more_opcodes, messages)
     )
 
 
 def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int, ...]) -> tuple[int, ...]:
-    """Cut one message into scatter/gather entries.
-
-    Args:
-        message_bytes: payload of the work request, >= 1.
-        sge_count: limit on entries of the work request.
-        sge_split: `even`, or bytes of the leading entries. The remaining entries share the rest evenly.
-
-    Returns:
-        The bytes of each entry in order, without empty entries. Their sum is `message_bytes`.
-    """
+    """Return the bytes of at most `sge_count` scatter/gather entries of a message."""
     leading = () if isinstance(sge_split, str) else sge_split[:sge_count]
     entries: list[int] = []
     rest = message_bytes
@@ -302,46 +283,24 @@ def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int
 
 
 FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
-"""All dimensions that a space can vary, in the paper's order: topology, memory, transport, pattern."""
 
 
 def reader(names: Sequence[str]) -> Callable[[Workload], tuple[Any, ...]]:
-    """Return a function that reads several fields at once, for the hot loops of a search."""
+    """Return a fast reader of several fields."""
     return attrgetter(*names) if len(names) > 1 else lambda workload: tuple(workload.get(name) for name in names)
 
 
 _values = reader(FIELD_NAMES)
 
-_FIRST_FIELDS = frozenset(
-    {
-        *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory", "mrs_per_qp", "mr_bytes"),
-        *("qp_type", "opcode", "qps", "mtu", "wqe_batch", "sge_count", "sge_split", "send_wq_depth", "recv_wq_depth"),
-        *("messages", "max_inline_data", "max_rd_atomic", "max_dest_rd_atomic", "timeout", "retry_cnt", "rnr_retry"),
-        *("min_rnr_timer", "sq_sig_all", "srq", "fence", "sq_psn", "traffic_class", "hop_limit"),
-    }
-)
-"""Fields of the first version of Collie."""
-
 
 def stable_text(workload: Workload) -> str:
-    """Return the seed text of a workload, which is the same in every version of Collie.
-
-    Fields added later are left out at their default. Otherwise each new field would change every campaign, and older
-    ones could not be resumed.
-    """
-    default = Workload()
-    named = [name for name in FIELD_NAMES if name in _FIRST_FIELDS or workload.get(name) != default.get(name)]
-    return f"Workload({', '.join(f'{name}={workload.get(name)!r}' for name in named)})"
+    """Return the seed text of a workload. If a new field changed it, older campaigns could not be resumed."""
+    return repr(workload)
 
 
 def render(workload: Workload) -> dict[str, Any]:
-    """Return a workload as plain JSON/YAML values, every field named."""
-    return {name: _plain(value) for name, value in _items(workload)}
-
-
-def _items(workload: Workload) -> Iterator[tuple[str, Any]]:
-    for name in FIELD_NAMES:
-        yield name, workload.get(name)
+    """Return a workload as plain JSON/YAML values."""
+    return {name: _plain(value) for name, value in workload.named().items()}
 
 
 def _plain(value: Any) -> Any:

@@ -28,10 +28,10 @@ from typing import Any
 
 import yaml
 
-from collie import lab
 from collie.content.locate import ContentKind, find
 from collie.errors import LabError
 from collie.interrupts import install_handlers
+from collie.lab import lab
 from tests.support.faults.kills import CAMPAIGN, SearchCourse
 from tests.support.faults.lab import HEAL_SECONDS, SILENCE_SECONDS
 from tests.support.faults.lab_hosts import LabHosts, Unanswered

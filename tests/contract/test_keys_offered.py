@@ -17,7 +17,7 @@ import pytest
 
 from collie.errors import HostUnreachable
 from collie.inventory.hosts import Host
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.testing.remote_suite import SOON
 from tests.contract.conftest import Listener
 

@@ -16,9 +16,10 @@ import pytest
 from collie.errors import CommandFailed, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.inventory.hosts import Host
 from collie.ports import Remote
-from collie.ssh import LocalRemote, SshRemote
 from collie.ssh.connection import Timeouts
+from collie.ssh.local import LocalRemote
 from collie.ssh.openssh import OpenSshRemote
+from collie.ssh.remote import SshRemote
 from collie.ssh.trust import fingerprint
 from collie.testing.remote_suite import SOON, RemoteSuite
 

@@ -16,8 +16,8 @@ import pytest
 
 from collie.errors import HostUnreachable
 from collie.inventory.hosts import Host
-from collie.ssh import SshRemote
 from collie.ssh.connection import Timeouts
+from collie.ssh.remote import SshRemote
 from collie.testing.remote_suite import SOON
 
 _SIGN_REQUEST, _IDENTITIES_ANSWER, _SIGN_RESPONSE = 13, 12, 14

@@ -18,7 +18,7 @@ from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Channel, Completed, Measured, Remote
 from collie.readings.policy import WindowPolicy
-from collie.ssh import LocalRemote
+from collie.ssh.local import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 
 CATALOG = Catalog(

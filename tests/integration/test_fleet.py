@@ -34,7 +34,7 @@ from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import SafetyLimits
 from collie.readings.policy import WindowPolicy
 from collie.simulator.faults import COMPONENTS
-from collie.ssh import LocalRemote
+from collie.ssh.local import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.wiring import ADAPTERS

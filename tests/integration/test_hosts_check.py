@@ -21,7 +21,7 @@ from collie.hosts.watch import watch
 from collie.inventory.hosts import Host
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Completed, Remote
-from collie.ssh import LocalRemote
+from collie.ssh.local import LocalRemote
 from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Unreachable, local
 
 SHORT = HostTiming(clock_seconds=0.3, idle_seconds=0.3, small_messages=QUICK, full_packets=QUICK, retry=QUICK)

@@ -16,8 +16,7 @@ from collie.hosts.session import Archive, HostSession
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Completed
-from collie.ssh import LocalRemote
-from collie.ssh.local import LocalChannel
+from collie.ssh.local import LocalChannel, LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 
 ARCHIVE = Archive.of(fake_agent_program())

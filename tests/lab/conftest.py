@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.agent_driver import RemoteAgent, read_inventory
-from collie import lab
 from collie.content.inventory import load_inventory
 from collie.inventory.hosts import Pair
+from collie.lab import lab
 from collie.ports import Remote
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 
 NEEDED = {"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "ssh": "openssh-client"}
 

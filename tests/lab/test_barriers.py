@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collie import lab
-from collie.lab import machine
+from collie.lab import lab, machine
 from collie.lab.image import Image
 from collie.lab.spec import LabSpec, MachineSpec, StateDir
 from tests.lab.conftest import RunningLab

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from collie import lab
+from collie.lab import lab
 from tests.command import ARGV, process
 from tests.lab.conftest import RunningLab
 

@@ -21,7 +21,7 @@ from collie.ports import Measured
 from collie.readings.delivery import Curve
 from collie.readings.policy import WindowPolicy
 from collie.readings.samples import AgentSample, snapshot
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.workloads.workload import Workload
 
 pytestmark = pytest.mark.lab

@@ -20,7 +20,7 @@ from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Pair
 from collie.ports import Measured, Remote, RunResult, SetupFailed
 from collie.readings.policy import WindowPolicy
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.testing.remote_suite import SOON
 from collie.workloads.workload import Connection, Workload
 

@@ -17,18 +17,18 @@ from typing import Any
 
 import pytest
 
-from collie import lab
 from collie.content.catalogs import load_catalog
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
 from collie.hosts.check import check_hosts
 from collie.hosts.findings import CheckState
 from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Host, Pair
+from collie.lab import lab
 from collie.lab.machine import label_of
 from collie.lab.spec import StateDir
 from collie.ports import Measured, Remote, RunResult, SetupFailed, Unsupported
 from collie.readings.policy import WindowPolicy
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.testing.remote_suite import SOON, RemoteSuite
 from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
 from tests.lab.conftest import RunningLab
@@ -224,7 +224,7 @@ from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
 from collie.hosts.testbed import HostsTestbed
 from collie.readings.policy import WindowPolicy
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.workloads.workload import Workload
 
 long = WindowPolicy(window_seconds=120.0)

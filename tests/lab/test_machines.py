@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collie import lab
+from collie.lab import lab
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from collie import lab
 from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
 from collie.hosts.check import check_hosts
 from collie.hosts.findings import CheckState
 from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Inventory, Pair
+from collie.lab import lab
 from collie.ports import Measured
 from collie.readings.policy import WindowPolicy
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.testing.remote_suite import SOON
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 

@@ -19,7 +19,7 @@ from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Pair
 from collie.ports import CampaignHeader, Measured, Remote
 from collie.readings.policy import WindowPolicy
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
 from collie.workloads.workload import Opcode, QpType, Workload

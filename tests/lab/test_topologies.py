@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from benchmarks.agent_driver import RemoteAgent, begin, read_inventory
-from collie import lab
 from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
 from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Pair
+from collie.lab import lab
 from collie.lab.machine import find
 from collie.lab.reviver import LabReviver
 from collie.lab.spec import StateDir
 from collie.ports import HostLost, Measured
 from collie.readings.policy import WindowPolicy
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.workloads.plan import flows, hosts, sinks
 from collie.workloads.workload import Direction, Opcode, Workload
 from tests.lab.conftest import RunningLab

@@ -12,7 +12,7 @@ from collie.content.inventory import load_inventory
 from collie.detect.measurement import Measurement, Victim
 from collie.hosts.testbed import HostsTestbed
 from collie.ports import Measured
-from collie.ssh import SshRemote
+from collie.ssh.remote import SshRemote
 from collie.workloads.workload import Opcode, QpType, Workload
 
 pytestmark = [pytest.mark.lab, pytest.mark.acceptance]

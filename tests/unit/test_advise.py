@@ -12,8 +12,7 @@ import pytest
 
 from collie.advise.check import Advice, check
 from collie.advise.effort import QUESTION_STEPS, Effort
-from collie.advise.margin import with_margin
-from collie.advise.overlap import Known
+from collie.advise.overlap import Known, with_margin
 from collie.advise.solver import find
 from collie.app import cases, checks, sessions
 from collie.campaign.choice import SearchChoice

@@ -17,9 +17,8 @@ from collie.hosts.host_info import matching_gid, parse_host_info
 from collie.hosts.protocol import AgentClient, AgentGone, StepFailed
 from collie.inventory.hosts import Host
 from collie.readings.samples import parse_sample
-from collie.ssh import LocalRemote
 from collie.ssh.lines import LONGEST_LINE_BYTES, LineBuffer, Tail
-from collie.ssh.local import MAX_WAITING_LINES
+from collie.ssh.local import MAX_WAITING_LINES, LocalRemote
 from collie.ssh.openssh import OpenSshRemote
 
 FLOW = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collie.hosts.protocol import AgentClient, AgentGone
-from collie.ssh import LocalRemote
+from collie.ssh.local import LocalRemote
 
 SAYS = "import sys; print(sys.argv[1], flush=True); sys.stdin.read()"
 

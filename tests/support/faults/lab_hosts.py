@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collie import lab
+from collie.lab import lab
 from collie.lab.machine import label_of
 from tests.support.faults.flatness import Value
 from tests.support.faults.trial import CannotStrike
