@@ -1,7 +1,7 @@
 """From a measurement and a bound to a verdict (paper sections 3 and 5.2).
 
 `_CHECKS` run from the gravest symptom to the plainest, and the first with a result decides. A run that loses throughput
-to rejected messages is therefore an RNR storm, not low throughput.
+to rejected messages is therefore an RNR storm.
 
 1. Wrong bytes stand in any run: neither a slow host nor a changed link produces them.
 2. Problems that void the run come next, because no later check could rely on it.
@@ -54,17 +54,9 @@ class Thresholds:
 
 
 def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a run.
+    """Return the verdict of the first check with a result, with `bound` as the healthy throughput of each port.
 
-    Args:
-        workload: the workload that ran.
-        measurement: its readings.
-        bound: healthy throughput of each port.
-        thresholds: readings beyond which a run is anomalous.
-
-    Returns:
-        The verdict of the first check with a result. Only pause is judged in a run that was stopped early, because
-        pause is what stops runs.
+    In a run that was stopped early only pause is judged, because pause is what stops runs.
     """
     run = _Run(workload, measurement, bound, thresholds)
     return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
@@ -110,7 +102,7 @@ class _Run:
         return self.deficit_of(replace(host, delivered_bps=host.peak_bps, delivered_pps=peak_pps))
 
     def anomalous(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float = 1.0) -> Verdict:
-        """Return an anomalous verdict. `margin` counts only in a stable window, without other influences."""
+        """Return an anomalous verdict. `margin` counts only in a stable window."""
         missing = self.deficit > self.thresholds.throughput_deficit and symptom is not Symptom.LOW_THROUGHPUT
         text += f" and {self.deficit:.0%} of the throughput is missing" if missing else ""
         margin = margin if self.measurement.stable else 1.0
@@ -201,7 +193,6 @@ def _retransmission(run: _Run) -> Verdict | None:
 
 
 def _arrivals(run: _Run, field: str, threshold: float, symptom: Symptom, text: str) -> Verdict | None:
-    """Judge the share of faulty arrivals at the host where it is largest."""
     if (above := _above(run.measurement, field, threshold)) is None:
         return None
     host, ratio = above

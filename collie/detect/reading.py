@@ -21,9 +21,9 @@ class RunReading:
     """The comparable part of one run.
 
     Attributes:
-        verdict: of the run, by the bounds of its side.
-        delivered_bps: payload bits/s over all receiving hosts, or None when unknown.
-        pause_ratio: share of time for which a host sent pause, the largest over hosts, or None without a counter.
+        verdict: by the bounds of its side.
+        delivered_bps: payload bits/s over all receiving hosts.
+        pause_ratio: share of time for which a host sent pause, the largest over hosts.
         unbounded: inconclusive only for want of a bound, so its throughput can be compared with the other side's.
     """
 

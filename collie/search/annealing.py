@@ -4,16 +4,15 @@ Terms. The *current* point is the paper's P_old with its reading M_old. A *stage
 temperature to the last. Stages follow the rank of the counters and start again after the last.
 
 Rules.
-1. The first `ranking_points` proposals are random. Their readings rank the counters by std / mean.
+1. The first `ranking_points` proposals are random and rank the counters by std / mean.
 2. A proposal mutates the current point, or is random without one. The paper mutates "in ONE search dimension" of four:
-   step `group` redraws everything in one of these, step `one` changes one dimension of the space.
+   step `group` redraws one of these, step `one` changes one dimension of the space.
 3. A reading that is worse for the NIC replaces the current point. A better one does so with probability exp(-dE / T).
-   M_old moves with P_old: the printed algorithm never refreshes it and compares every point with the first.
-4. Each stage begins at a random point.
-5. An anomaly ends the walk: the next proposal is random.
-6. A skipped proposal counts at its temperature like a measured one (the `continue` of Algorithm 1) and leaves the point
-   alone. A failed or unsupported one leaves both alone. After `_PATIENCE` of these in a row, known anomalies surround
-   the point and the walk starts afresh.
+   The printed algorithm never refreshes M_old. Here it moves with P_old.
+4. Each stage begins at a random point, and so does the walk after an anomaly.
+5. A skipped proposal counts at its temperature (the `continue` of Algorithm 1). A failed or unsupported one does not.
+   After `_PATIENCE` proposals in a row without a measurement, known anomalies surround the point. The walk starts
+   afresh.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from collie.workloads.workload import Workload
 
 _PATIENCE = 20
 _TRIES = 200
-"""Limit on draws of a group. When none fits the rest of the workload, one dimension is mutated."""
+"""Draws of a group that fits the rest of the workload, before one dimension is mutated."""
 _GROUPS = (
     {
         *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"),
@@ -42,7 +41,7 @@ _GROUPS = (
     {"mrs_per_qp", "mr_bytes"},
     {"messages"},
 )
-"""The paper's host topology, memory allocation and message pattern (section 4). All other dimensions are transport."""
+"""The paper's host topology, memory allocation and message pattern (section 4). All else is transport."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class Annealing:
 
     @property
     def temperature(self) -> float | None:
-        """The temperature of this stage, or None during ranking."""
+        """The temperature, or None during ranking."""
         return self._temperature if self._objectives else None
 
     def ask(self) -> Workload:

@@ -1,18 +1,14 @@
 """Bayesian optimisation through optuna: the paper's second contender (section 7.2), with a modern sampler.
 
-Terms. An *observation* is a workload with its readings. A *stage* drives one counter.
-
-Rules.
-1. The first `ranking_points` proposals are random. Their readings rank the counters by std / mean. Stages follow that
-   order and start again after the last, as the paper states for its search and its contender.
+1. The first `ranking_points` proposals are random and rank the counters by std / mean. A *stage* drives one counter.
+   Stages follow that order and start again after the last, as the paper states.
 2. A stage maximises log(1 + reading) of a diagnostic counter, or minimises that of a performance counter. It knows the
    latest `history` observations of all stages.
 3. Ordered dimensions are positions on the ladder, which is about logarithmic. A list of sizes is its length and one
    position per element, with idle elements beyond the length. Other dimensions are categories.
-4. A suggestion that breaks constraints becomes the nearest valid workload, dimension by dimension in the order of
-   drawing. The sampler learns of that workload, not of its suggestion.
+4. A suggestion that breaks constraints becomes the nearest valid workload. The sampler learns of that workload.
 5. Covered, failed and unsupported workloads count as the worst reading so far, or the sampler would propose them again.
-   After `_PATIENCE` of them in a row comes a random proposal, whose reading counts as well.
+   After `_PATIENCE` of them in a row comes a random proposal.
 """
 
 from __future__ import annotations
@@ -65,7 +61,7 @@ class Encoding:
                         self.distributions[f"{name}.{index}"] = IntDistribution(0, last)
 
     def decode(self, parameters: Mapping[str, int]) -> Workload | None:
-        """Return the workload nearest to some parameters, or None when repair reaches a dead end."""
+        """Return the nearest workload, or None when repair reaches a dead end."""
         wanted: dict[str, Any] = {}
         for name, dimension in self._space.dimensions.items():
             match dimension:
@@ -98,19 +94,14 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """One workload and its readings.
-
-    Attributes:
-        parameters: names and values as optuna knows them.
-        readings: by counter, or empty without a measurement.
-    """
+    """Optuna's parameters of one workload, and its readings by counter, empty without a measurement."""
 
     parameters: Mapping[str, int]
     readings: Mapping[str, float | None]
 
 
 class BayesianSearch:
-    """Proposes the suggestions of an optuna sampler. The module docstring has terms and rules.
+    """Proposes the suggestions of an optuna sampler by the rules above.
 
     Raises:
         UsageError: a package that the sampler needs is not installed.

@@ -11,26 +11,18 @@ from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
 
 _LEAST = 1e-9
-"""A counter below this value stands still. It keeps relative changes finite."""
+"""A counter below this value stands still."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One counter to drive.
-
-    Attributes:
-        rises: True for a diagnostic counter, driven up. False for a performance counter, driven down.
-    """
+    """One counter to drive: a diagnostic counter rises, a performance counter falls."""
 
     counter: str
     rises: bool
 
-    def value(self, measurement: Measurement) -> float | None:
-        """Return the reading, summed over hosts, or None when no host has it."""
-        return measurement.counter(self.counter)
-
     def energy(self, old: float, new: float) -> float:
-        """Return the relative change from A to B, negative when it gets worse for the NIC.
+        """Return the relative change, negative when it gets worse for the NIC.
 
         Performance counters (B - A) / A, diagnostic counters (A - B) / B (paper, section 5.1).
         """
@@ -40,7 +32,7 @@ class Objective:
 
 
 def readings(catalog: Catalog, measurement: Measurement) -> dict[str, float | None]:
-    """Return the readings of the counters that can be driven, by name, or None where no host has one."""
+    """Return the readings of the drivable counters by name, or None where no host has one."""
     return {
         counter.name: measurement.counter(counter.name)
         for kind in (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
@@ -53,15 +45,10 @@ def rank(
     measurements: Sequence[Measurement],
     drives: Sequence[CounterKind] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE),
 ) -> tuple[Objective, ...]:
-    """Order the counters by std / mean over random points, most variable first.
+    """Order the counters by std / mean over random points, most variable first, within each kind of `drives`.
 
-    By default diagnostic counters precede performance counters, because they move before throughput does. Unknown and
-    constant counters are left out. Without any left, performance is driven.
-
-    Args:
-        catalog: the testbed's counters.
-        measurements: of random points.
-        drives: kinds of counters to rank, the first kind first.
+    Diagnostic counters move before throughput does. Unknown and constant counters are left out. Without any left,
+    performance is driven.
     """
     ranked = [
         Objective(counter.name, kind is CounterKind.DIAGNOSTIC)

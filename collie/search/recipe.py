@@ -15,7 +15,7 @@ Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
 
 
 class StrategyName(StrEnum):
-    """The strategies that a recipe can name. `search.strategies.STRATEGIES` builds them."""
+    """The strategies that a recipe can name."""
 
     ANNEALING = "annealing"
     RANDOM = "random"

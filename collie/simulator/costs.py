@@ -1,7 +1,7 @@
 """Costs of one message on each host that handles it.
 
-A cost is the time for which one message occupies a resource. Messages/s times cost is the resource's utilisation. A
-busy `STEADY` resource slows the sender. A busy `ARRIVAL` resource fills the receive buffer.
+A cost is the time for which one message occupies a resource. Messages/s times cost is the utilisation. A busy `STEADY`
+resource slows the sender. A busy `ARRIVAL` resource fills the receive buffer.
 
 A message leaves a host (`out`), arrives (`into`), or goes round inside the NIC (`loop`). Its acknowledgement costs the
 sender, so `out` has entries on arrival resources.
@@ -33,7 +33,6 @@ STEADY: Final = (
     "ordered reads",
     "peer-to-peer reads",
 )
-"""Resources of one host that slow its senders."""
 TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
 CREDITS, STAGING, MEMORY, PEER_READS = 6, 7, 8, 11
 
@@ -47,17 +46,16 @@ ARRIVAL: Final = (
     "ordered writes",
     "peer-to-peer writes",
 )
-"""Resources of one host that arrivals occupy, besides PCIe upstream."""
+"""Resources that arrivals occupy, besides PCIe upstream."""
 ENGINE, PLACEMENT, ARBITER, SOCKET_LINK, ORDERED_WRITES, PEER_WRITES = 0, 1, 4, 5, 6, 7
 
 CQE_BYTES: Final = 64 + WRITE_HEADER_BYTES
 _NEVER_LOOPED: Final = 3
-"""Number of trailing STEADY resources that only network traffic uses."""
 _NOTHING: Final = (0.0,) * _NEVER_LOOPED
 
 
 class PathCosts(NamedTuple):
-    """Costs of one message by resource, for each way through a host. `loop` is empty on a host without loopback."""
+    """Costs of one message by resource and way. `loop` is empty without loopback."""
 
     out: Vector
     into: Vector
@@ -68,9 +66,8 @@ class HostCosts(NamedTuple):
     """Costs of one message at one host.
 
     Attributes:
-        steady, arrival: by resource of `STEADY` and of `ARRIVAL`.
         dropping: time for which a message occupies a receive queue that drops, or 0.
-        trip: seconds for which a message that leaves this host is in flight.
+        trip: seconds in flight of a message that leaves this host.
         round_trip: the same for loopback.
     """
 
@@ -89,7 +86,7 @@ class Costs(NamedTuple):
         upstream_out, upstream_in: bytes of PCIe upstream at the payload's source and at its sink.
         fetch_limit: messages/s of one flow for which its queue pairs can fetch WQEs.
         visit_wqes: WQEs served per context load.
-        answers, answer_bytes: packets against the payload, per message: acknowledgements or READ requests.
+        answers, answer_bytes: per message, against the payload: acknowledgements or READ requests.
     """
 
     source: HostCosts
@@ -107,7 +104,7 @@ class _BufferLocation(NamedTuple):
     """Location of one host's buffers.
 
     Attributes:
-        near_gpu: in memory of a GPU behind the NIC's bridge.
+        near_gpu: behind the NIC's bridge.
         late: seconds of latency beyond memory next to the NIC.
         loops: whether any message goes round inside this NIC.
     """
@@ -124,7 +121,6 @@ class _Receives(NamedTuple):
 
     Attributes:
         fetches: PCIe reads. One read fetches several receives of one post.
-        wqe_read: time on PCIe downstream.
         withheld, waiting, dropping: time of a message without its receive on chip: at its sender, in the pipeline, or
             in the fetcher before it is dropped.
         pushed_out: delay by an overrun of prefetched receives: in the pipeline, and in placement.
@@ -146,12 +142,9 @@ class _Message(NamedTuple):
 
     Attributes:
         asks: 1 if the requester is the payload's source, 0 for a READ.
-        fetches: PCIe reads for WQEs. One read fetches several WQEs of one post.
-        visit_wqes: WQEs served per context load.
-        answers, answer_bytes: against the payload.
+        fetches: PCIe reads. One read fetches several WQEs of one post.
         doorbell, transmit, place: time at the send scheduler and in the packet engines.
         gathered, wqe_read: time on PCIe downstream.
-        wqe_tags: time of PCIe read tags.
         moving, answering: time on the wire.
         ordered_read, ordered_write: time in strictly ordered PCIe, 0 unless a short segment follows a bulk one.
         flushes: whether RC streams both ways, so that each write is flushed before its acknowledgement.
@@ -357,9 +350,9 @@ def _blocking(
 ) -> tuple[Quantity, Quantity]:
     """Costs of missed contexts and missed translations that the responder waits for.
 
-    The responder of an RC WRITE checks key, address and packet number before it takes the next packet. Other traffic
-    does not wait. The lookups of a SEND come early, with its receive WQE. A READ request waits in a queue that is read
-    ahead. UC sends no acknowledgement, so its lookups overlap.
+    The responder of an RC WRITE checks key, address and packet number before it takes the next packet. A SEND is looked
+    up early, with its receive WQE. A READ request waits in a queue that is read ahead. UC sends no acknowledgement, so
+    its lookups overlap.
 
     A context stays loaded for all WQEs of a visit. The translations of one post are looked up ahead.
     """

@@ -49,7 +49,7 @@ def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[Wo
 def _of_ends(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
 ) -> tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]:
-    """Return the leading fields of `WorkingSets`, which every flow adds to."""
+    """Return the leading fields of `WorkingSets`."""
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
     ends = flows * t.qps
     regions = ends * t.regions * t.translations
@@ -71,7 +71,7 @@ def _of_ends(
 def _of_queues(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, asking: Quantity, answering: Quantity
 ) -> tuple[Quantity, Quantity]:
-    """Return the trailing fields of `WorkingSets`, of requesting and responding flows."""
+    """Return the trailing fields of `WorkingSets`."""
     missing = 0.0
     if n.anywhere(t.receives):
         receiving = answering * t.receives * t.qps

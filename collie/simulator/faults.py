@@ -1,7 +1,6 @@
-"""Faulty hosts of a simulated fleet, as quantities of their hardware.
+"""Faulty hosts of a simulated fleet: a fault changes only the hardware or the settings of one host.
 
-A fault changes only the hardware or the settings of one host. The counters of that host and of its peers follow from
-the model (`model.evaluate_between`).
+The counters of that host and of its peers follow from the model (`model.evaluate_between`).
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from collie.simulator.subsystem import SubsystemFile
 MTU_OF_ETHERNET_1500: Final = 1024
 """The path MTU that fits an Ethernet MTU of 1500 bytes (IBTA 1.4, RoCEv2 annex)."""
 BIT_ERROR_RATIO: Final = 1e-9
-"""Default for a bad cable, after forward error correction. IEEE 802.3 allows 1e-12."""
+"""Of a bad cable after forward error correction. IEEE 802.3 allows 1e-12."""
 MEMORY_LEFT: Final = 0.2
-"""Default share of memory bandwidth that a program on a busy channel leaves to the NIC."""
+"""Share of memory bandwidth that a program on a busy channel leaves to the NIC."""
 
 
 COMPONENTS: Final[Mapping[FaultKind, str]] = {
@@ -38,10 +37,7 @@ _TUNED: Final = ("firmware", "relaxed_ordering")
 
 
 def tuned(subsystem: SubsystemFile) -> SubsystemFile:
-    """Return a subsystem as a fleet operator configures it: last firmware, relaxed ordering wherever it helps.
-
-    Subsystem files describe the hardware as the paper found it.
-    """
+    """Return a subsystem as a fleet operator configures it: last firmware, relaxed ordering wherever it helps."""
     wanted = {name: tuple(subsystem.settings[name].options)[-1] for name in _TUNED if name in subsystem.settings}
     return subsystem.with_settings(wanted)
 

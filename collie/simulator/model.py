@@ -33,7 +33,7 @@ class FlowRates(NamedTuple):
 
     Attributes:
         limit: the rate that its window, its queue pairs and each resource alone allow.
-        offered: the rate without pause from the receiver.
+        offered: without pause from the receiver.
         sent: after all limits, pause included.
     """
 
@@ -49,7 +49,7 @@ class HostLoad(NamedTuple):
     Attributes:
         steady: by resource of `STEADY`, from the messages finally sent.
         arrival: demand of arrivals, by resource of `ARRIVAL`. Above 1 they wait.
-        accepted: share of the arrivals that the host accepts.
+        accepted: share of the arrivals.
         kept: share of the accepted messages that are not dropped for a late receive.
         pauses: whether an overloaded host pauses its peer.
     """
@@ -74,8 +74,6 @@ class SteadyState(NamedTuple):
     """Steady state of both hosts, at one point or at many.
 
     Attributes:
-        costs: of one message.
-        source, sink: of the payload.
         lossless: whether overload pauses the peer instead of dropping packets. It takes flow control on both hosts.
         wrong: share of the packets between the hosts that arrive with a bit error.
     """
@@ -133,7 +131,7 @@ class SteadyState(NamedTuple):
 
     @property
     def bottleneck(self) -> str:
-        """The busiest resource of one point, in words, or `window` when none is busy."""
+        """The busiest resource of one point in words, or `window` when none is busy."""
         busy = []
         for role, load in (("source", self.source), ("sink", self.sink)):
             host = "ab"[(role == "sink") != bool(self.traffic.is_read)]
@@ -151,10 +149,7 @@ def evaluate(subsystem: Subsystem, workload: Workload) -> SteadyState:
 
 
 def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadyState:
-    """Return the steady state of a workload between two hosts that can differ.
-
-    Both use the smaller maximum path MTU of the two ports.
-    """
+    """Return the steady state between two hosts that can differ, with the smaller maximum path MTU of the two ports."""
     if a is b:
         return evaluate(a, workload)
     workload = replace(workload, mtu=min(workload.mtu, a.wire.maximum_mtu, b.wire.maximum_mtu))
@@ -248,7 +243,7 @@ def _fit_upstream(
     """Slow senders whose requests do not fit PCIe upstream beside the writes of arriving messages.
 
     First all slow down by the same share. If a host is still overloaded because its peer did not slow down, its
-    requests get the bandwidth that the writes leave. Writes that alone exceed it are left to the receive side.
+    requests get the bandwidth that the writes leave. The receive side handles writes that alone exceed it.
     """
     forth, back, loop = rates
     for leave in (False, True):
@@ -275,7 +270,7 @@ def _upstream_share(
 
 
 def _receive_side(host: HostCosts, rates: Rates, costs: Costs, capacity: float, n: Numbers) -> _Arrivals:
-    """Return the load of a receive side. `rates` are those of arriving, leaving and loopback messages."""
+    """Return the load by the rates of arriving, leaving and loopback messages."""
     coming, leaving, looping = rates
     arrival = _busy(host.arrival, leaving, coming, looping, n)
     room = n.most(capacity - (leaving + looping) * costs.upstream_out, 0.01 * capacity)
