@@ -46,7 +46,7 @@ class Bound:
     Attributes:
         bps, pps: of payload.
         source: `specification`, `calibration` or `plain sibling`.
-        detail: date and repeatability of the measurement, or empty.
+        detail: date and repeatability of the measurement.
     """
 
     bps: float
@@ -139,11 +139,11 @@ class CalibrationPoint:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Measured ceilings of a testbed: plain traffic per opcode, transport and message size.
+    """Measured ceilings of plain traffic per opcode, transport and message size, from the day `measured_on`.
 
     The sum of message costs bounds a mix, because a NIC or driver that spends `a + b x size` on a message does so in
-    any mix. The cost is interpolated between two sizes. Beyond the largest it grows with the last slope. Below the
-    smallest it is constant. `measured_on` is the day, `2026-11-21`, if kept.
+    any mix. The cost is interpolated between two sizes, grows with the last slope beyond the largest, and is constant
+    below the smallest.
     """
 
     points: tuple[CalibrationPoint, ...] = ()
@@ -269,7 +269,7 @@ class Bounds:
         return self.sibling(workload) in self._siblings
 
     def tightest(self, workload: Workload) -> Bound:
-        """Return the sibling's throughput within the specification if measured, else the ceiling."""
+        """Return the sibling's throughput if measured, else the ceiling."""
         runs = self._siblings.get(self.sibling(workload))
         if not runs:
             return self.ceiling(workload)
@@ -308,8 +308,7 @@ class Bounds:
     def _capped(self, workload: Workload, bound: Bound) -> Bound:
         """Return a bound within the specification.
 
-        A bound on bits/s does not limit packets/s at a smaller MTU. There the device's packet rate does, from the data
-        sheet or else the highest seen so far.
+        A bound on bits/s does not limit packets/s at a smaller MTU. The device's packet rate does, specified or seen.
         """
         specified = self._specification(workload)
         if math.isinf(specified.pps):

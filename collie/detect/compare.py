@@ -1,10 +1,8 @@
 """Comparison of a candidate with its baseline, pair by pair: the decision of a gate on one workload.
 
-A pair is one run on either side on fresh queue pairs. Pairs run in the order A B B A, so that drift affects both sides
-alike.
-
-The test is sequential: `needed` of at most `pairs` pairs must have one sign (`detect.pair_rule`). It ends with the
-deciding pair, or after the first `agreeing` pairs if none differs.
+A pair is one run on either side. Pairs run in the order A B B A, so that drift affects both sides alike. `needed` of at
+most `pairs` pairs must have one sign (`detect.pair_rule`). The test ends with the deciding pair, or after the first
+`agreeing` pairs if none differs.
 """
 
 from __future__ import annotations
@@ -77,12 +75,11 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The size of a change, each value None when unknown.
+    """The size of a change, candidate less baseline. Unknown values are None.
 
     Attributes:
-        severity: candidate less baseline, -1 to 1.
         throughput_ratio: candidate over baseline.
-        pause_difference: share of time, candidate less baseline.
+        pause_difference: share of time.
         coverage: chance that each range holds the median of all possible pairs, 0 with one pair.
     """
 

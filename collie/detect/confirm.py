@@ -1,18 +1,16 @@
 """Confirmation: a suspicion becomes an anomaly when fresh queue pairs reproduce it.
 
-The test is a sequential one and passes in one of two ways.
+The test is sequential and passes in one of two ways.
 
 1. `needed` of at most `runs` runs reproduce the symptom. It ends as soon as the result is fixed.
-2. The suspicion was *clear* and one run reproduces it clearly: no known disturbance moves a reading so far beyond the
-   threshold.
+2. The suspicion was *clear* and one run reproduces it clearly: no known disturbance moves a reading that far.
 
-Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion:
-it is neither confirmed nor refuted, and the workload can be proposed again.
+Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion,
+and the workload can be proposed again.
 
-The arithmetic. A run reproduces the symptom with chance s, and clearly with chance c <= s, independently. `odds` sums
-over all courses of the test. For 2 of 3 with c = 0 the chance of confirmation is s^2 (3 - 2 s). For a real anomaly s is
-the chance of a reading beyond the threshold, for a healthy workload the share of runs that a disturbance makes
-anomalous. Figures are in docs/evidence/verdicts.md.
+A run reproduces the symptom with chance s, and clearly with chance c <= s, independently. `odds` sums over all courses
+of the test. For 2 of 3 with c = 0 the chance of confirmation is s^2 (3 - 2 s). For a healthy workload s is the share of
+runs that a disturbance makes anomalous. Figures are in docs/evidence/verdicts.md.
 """
 
 from __future__ import annotations
@@ -177,7 +175,6 @@ class Reliability:
     """Reliability of a campaign's findings, estimated from its runs.
 
     Attributes:
-        judged_runs: of the search.
         dropped: suspicions that were not reproduced.
         healthy_false_positive_rate: estimated share of healthy runs that look anomalous.
         false_chance: of at least one false anomaly in the campaign.

@@ -92,7 +92,11 @@ class _Run:
         return {name: at_sink(self.workload, name, self.bound.share(part)) for name, part in parts.items()}
 
     def deficit_of(self, host: HostMeasurement) -> float:
-        return _deficit(host, self.expected[host.host]) or 0.0
+        """Return the missing share of the bound, of bits/s or packets/s, whichever is smaller, or 0 when unknown."""
+        bound = self.expected[host.host]
+        if host.delivered_bps is None or host.delivered_pps is None:
+            return 0.0
+        return min(_missing(host.delivered_bps, bound.bps), _missing(host.delivered_pps, bound.pps))
 
     def least_deficit_of(self, host: HostMeasurement) -> float:
         """Return the share that a host lacked at its peak, or 0 when unknown."""
@@ -238,13 +242,6 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
     _throughput,
 )
 """In the order of `Symptom`. The last one always has a result."""
-
-
-def _deficit(host: HostMeasurement, bound: Bound) -> float | None:
-    """Return the missing share of the bound, of bits/s or packets/s, whichever is smaller."""
-    if host.delivered_bps is None or host.delivered_pps is None:
-        return None
-    return min(_missing(host.delivered_bps, bound.bps), _missing(host.delivered_pps, bound.pps))
 
 
 def _missing(delivered: float, bound: float) -> float:

@@ -17,9 +17,8 @@ class HostMeasurement:
         loss_ratio: discarded and out-of-sequence packets over all received.
         rnr_ratio: share of arriving messages rejected because no receive was posted.
         repeat_ratio: packets received before, over all received.
-        counters: by name, advance per second or mean of a gauge.
-        tx_pause_frames: frames/s that asked the peer to stop, over all priorities. The only reading of pause on some
-            NICs.
+        counters: advance per second, or mean of a gauge.
+        tx_pause_frames: frames/s over all priorities, the only reading of pause on some NICs.
         peak_bps: highest payload bits/s between two samples since the warm-up.
     """
 
@@ -42,9 +41,7 @@ class GeneratorHealth:
     """Whether the traffic generator could drive the workload (no judgement of the NIC). Unknown values are None.
 
     Attributes:
-        driven: False when the generator can have limited the run: the CPU could not fill the send queues, or other
-            processes took the CPU.
-        reason: why not, in words.
+        driven: False when lack of CPU can have limited the run.
         idle_poll_ratio: completion queue polls that found nothing: spare CPU time.
         empty_queue_ratio: posts that found the send queue empty.
         completion_errors: by name of the status in the verbs API.
@@ -53,7 +50,7 @@ class GeneratorHealth:
         cpu_wait_ratio: share of the window in which a generator was ready to run and had no CPU, the largest of the
             hosts.
         data_path: `native` or `pyverbs`, both with a comma where hosts differ.
-        queue_fill_ratio: lowest fill level of send queues when refilled, or 0 for a queue of one round.
+        queue_fill_ratio: lowest fill level of send queues when refilled, 0 for a queue of one round.
     """
 
     driven: bool = True
@@ -85,12 +82,11 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One host at one moment, for plots: rates since the previous sample.
+    """One host at one moment: rates since the previous sample.
 
     Attributes:
         seconds: since the start of traffic.
-        values: `delivered_bps`, `tx_pause_ratio` and counters. A `Watch` of real hosts also sees `sent_bps`, payload
-            bits/s from this host to others.
+        values: `delivered_bps`, `tx_pause_ratio` and counters. A `Watch` of real hosts also gets `sent_bps`.
     """
 
     seconds: float
@@ -103,16 +99,14 @@ class Measurement:
     """One run on all hosts.
 
     Attributes:
-        window_seconds: length of the window of all rates, start-up excluded.
+        window_seconds: of all rates, start-up excluded.
         stable: whether the rates of the window had one level.
         problems: reasons that void the run: a changed link, moving error counters, lost samples.
         series: every sample, start-up included.
         notes: remarks that void nothing: flow control off, a counter that never counts.
         wrong_bytes: payload bytes that differ from those sent, or None without a comparison.
-        stopped: reason for which the watch stopped the run before its window was full. All readings are then means over
-            all samples.
-        victim: counts in host counters and generator readings, but in no other reading. None unless requested and
-            possible.
+        stopped: reason of the watch. All readings are then means over all samples.
+        victim: counts in host counters and generator readings, but in no other reading.
     """
 
     hosts: tuple[HostMeasurement, ...]

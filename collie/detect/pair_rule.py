@@ -1,8 +1,7 @@
-"""The number of pairs that decide, and the division of a gate's false-alarm chance among decisions.
+"""The number of pairs that decide, and the shares of a gate's false-alarm chance (docs/explanation/gate-decisions.md).
 
 Without a change, a pair has a given sign with chance `differ` at most: the declared share of disturbed runs, once per
-side. `rule_for` takes the cheapest rule within the decision's share of the gate's false-alarm chance.
-docs/explanation/gate-decisions.md explains the shares.
+side. `rule_for` takes the cheapest rule within the decision's share of the chance.
 """
 
 from __future__ import annotations
@@ -53,11 +52,8 @@ class PairRule:
 def rule_for(share: float, differ: float, false_negative_rate: float, overlooked: float = 0.05) -> PairRule:
     """Return a short rule within a chance of error, with at least half as many spare pairs as it needs.
 
-    Args:
-        share: allowed chance of a false sign.
-        differ: chance that a pair has a given sign without a change.
-        false_negative_rate: chance that a pair looks the same despite a change.
-        overlooked: allowed chance that a change stays undetected or undecided.
+    `share` is the allowed chance of a false sign, `overlooked` that of a change that stays undetected or undecided. The
+    others are those of `Chances`.
 
     Raises:
         UsageError: no rule of sensible length achieves it.
@@ -91,9 +87,8 @@ def tail(runs: int, reproduced: int, chance: float) -> float:
 class Shares:
     """Division of a gate's false-alarm chance among its decisions.
 
-    Half is for the decisions of the replay, in equal shares (Bonferroni), however they depend on each other. The other
-    half
-    is for finds of the search, whose number is unknown: the j-th has 1 / (j (j + 1)) of it, which sums to 1.
+    Half is for the replay, in equal shares (Bonferroni). Half is for finds of the search, whose number is unknown: the
+    j-th has 1 / (j (j + 1)) of it, which sums to 1.
     """
 
     false_alarm: float

@@ -40,8 +40,8 @@ class Signature:
 def likeness(first: Signature | None, second: Signature | None) -> float:
     """Return how likely two runs share a cause, 0 to 1.
 
-    It is the cosine of the angle between their counter movements, because one cause moves much the same counters at any
-    intensity. The common coordinate `_COMMON` makes runs with little movement alike, and unlike runs with much.
+    It is the cosine between their counter movements, because one cause moves the same counters at any intensity. With
+    the common coordinate `_COMMON`, runs with little movement are alike, and unlike runs with much.
     """
     return _cosine(_heights(first), _heights(second))
 

@@ -49,8 +49,7 @@ class Anomaly:
         trials, passed: runs inside the conditions, and those of them that reproduced the symptom.
         confidence: chance that the next run reproduces it, or None without an explanation.
         revised: earlier explanations that a measurement contradicted, oldest first.
-        telling: counters that moved most against plain traffic.
-        hint: the likely cause by these counters, or empty.
+        telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
         same_as: id of the anomaly whose explanation covers this one.
     """
 

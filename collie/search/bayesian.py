@@ -22,9 +22,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from collie.counters.catalog import Catalog
-from collie.detect.measurement import Measurement
 from collie.errors import UsageError
-from collie.search.objective import Objective, rank, readings
+from collie.search.objective import Objective, Stages, readings
 from collie.search.recipe import Recipe, Sampler
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Choice, Ordered, Vector
@@ -125,24 +124,23 @@ class BayesianSearch:
         self._study: Study | None = None
         self._observed_by_study = 0
         self._history: list[_Observation] = []
-        self._ranking: list[Measurement] = []
-        self._objectives: tuple[Objective, ...] = ()
-        self._stage = 0
+        self._stages = Stages(recipe, catalog)
         self._measured_in_stage = 0
         self._refused = 0
 
     @property
     def driven(self) -> str | None:
         """The counter of this stage, or None during ranking."""
-        return self._objective.counter if self._objectives else None
+        return self._stages.driven
 
     def ask(self) -> Workload:
         """Propose the sampler's suggestion, or a random point."""
-        if not self._objectives or self._refused >= _PATIENCE:
+        objective = self._stages.objective
+        if objective is None or self._refused >= _PATIENCE:
             return self._space.sample(self._rng)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            trial = self._current_study().ask(self._encoding.distributions)
+            trial = self._current_study(objective).ask(self._encoding.distributions)
         return self._encoding.decode(trial.params) or self._space.sample(self._rng)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
@@ -154,23 +152,16 @@ class BayesianSearch:
         )
         if measured is None:
             return
-        if not self._objectives:
-            self._ranking.append(measured)
-            if len(self._ranking) >= self._recipe.ranking_points:
-                self._objectives = rank(self._catalog, self._ranking, self._recipe.drives)
-                self._ranking.clear()
+        if self._stages.objective is None:
+            self._stages.rank(measured)
             return
         self._measured_in_stage += 1
         if self._measured_in_stage >= self._recipe.bayesian.runs_per_counter:
             self._measured_in_stage = 0
-            self._stage += 1
+            self._stages.advance()
             self._study = None
 
-    @property
-    def _objective(self) -> Objective:
-        return self._objectives[self._stage % len(self._objectives)]
-
-    def _current_study(self) -> Study:
+    def _current_study(self, objective: Objective) -> Study:
         import optuna
         from optuna.trial import TrialState, create_trial
 
@@ -181,8 +172,8 @@ class BayesianSearch:
             fresh = latest
         else:
             fresh = self._history[self._observed_by_study :]
-        values = [self._value(observation) for observation in fresh]
-        worst = min((value for seen in latest if (value := self._value(seen)) is not None), default=0.0)
+        values = [_value(observation, objective) for observation in fresh]
+        worst = min((value for seen in latest if (value := _value(seen, objective)) is not None), default=0.0)
         for observation, value in zip(fresh, values, strict=True):
             self._study.add_trial(
                 create_trial(
@@ -195,12 +186,13 @@ class BayesianSearch:
         self._observed_by_study = len(self._history)
         return self._study
 
-    def _value(self, observation: _Observation) -> float | None:
-        reading = observation.readings.get(self._objective.counter)
-        if reading is None or not math.isfinite(reading):
-            return None
-        value = math.log1p(max(0.0, reading))
-        return value if self._objective.rises else -value
+
+def _value(observation: _Observation, objective: Objective) -> float | None:
+    reading = observation.readings.get(objective.counter)
+    if reading is None or not math.isfinite(reading):
+        return None
+    value = math.log1p(max(0.0, reading))
+    return value if objective.rises else -value
 
 
 def _sampler(recipe: Recipe, seed: int) -> BaseSampler:

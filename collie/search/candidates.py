@@ -35,12 +35,12 @@ _ORDERED_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One workload.
+    """One workload with its coordinates.
 
     Attributes:
-        point: its coordinates (`search.limits`), shape (limits).
-        complexity: its distance from plain (`search.plainness`).
-        place: coordinates for distances to others (`search.plainness`).
+        point: in `search.limits`, shape (limits).
+        complexity: its distance from plain.
+        place: for distances to others (`search.plainness`).
     """
 
     workload: Workload

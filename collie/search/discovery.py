@@ -45,7 +45,6 @@ class DiscoveryEstimate:
 
     Attributes:
         next_hour_chance: of at least one new kind within the next hour of testbed time.
-        seen_once: kinds with one sighting.
         found_of_late: kinds found in the second half of the search.
         quiet_seconds: since the last find, or since the beginning without one.
     """

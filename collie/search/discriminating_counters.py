@@ -33,8 +33,7 @@ class DiscriminatingCounter:
 
     Attributes:
         component: the component that it points at.
-        factor: reading over that of plain traffic. The smaller of per second and per packet.
-        meaning: one line for readers.
+        factor: reading over that of plain traffic, the smaller of per second and per packet.
     """
 
     counter: str

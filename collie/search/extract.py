@@ -74,10 +74,9 @@ class Extracted:
 
     Attributes:
         workload: the simplest workload found. Satisfies `mfs`.
-        complete: False when the limit of runs was reached and `mfs` covers healthy runs. Without any condition, True
-            only if every workload reproduces the anomaly.
-        trials: runs inside `mfs`, of the search and the extraction, without hidden ones.
-        passed: trials that reproduced the anomaly.
+        complete: the runs sufficed, or every run inside `mfs` reproduced. Without any condition: every workload
+            reproduces the anomaly.
+        trials, passed: runs inside `mfs` without hidden ones, and those of them that reproduced.
     """
 
     mfs: Mfs

@@ -9,6 +9,7 @@ from statistics import fmean, pstdev
 
 from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
+from collie.search.recipe import Recipe
 
 _LEAST = 1e-9
 """A counter below this value stands still."""
@@ -29,6 +30,41 @@ class Objective:
         if self.rises:
             return (old - new) / max(new, _LEAST)
         return (new - old) / max(old, _LEAST)
+
+
+class Stages:
+    """The objectives of a search, one after another and then from the first again.
+
+    The first `ranking_points` measurements of the recipe rank them.
+    """
+
+    def __init__(self, recipe: Recipe, catalog: Catalog) -> None:
+        self._recipe = recipe
+        self._catalog = catalog
+        self._ranking: list[Measurement] = []
+        self._objectives: tuple[Objective, ...] = ()
+        self._stage = 0
+
+    @property
+    def objective(self) -> Objective | None:
+        """The objective of this stage, or None during ranking."""
+        return self._objectives[self._stage % len(self._objectives)] if self._objectives else None
+
+    @property
+    def driven(self) -> str | None:
+        """The counter of this stage, or None during ranking."""
+        return self.objective.counter if self.objective else None
+
+    def rank(self, measurement: Measurement) -> None:
+        """Add the measurement of a random point."""
+        self._ranking.append(measurement)
+        if len(self._ranking) >= self._recipe.ranking_points:
+            self._objectives = rank(self._catalog, self._ranking, self._recipe.drives)
+            self._ranking.clear()
+
+    def advance(self) -> None:
+        """Begin the next stage."""
+        self._stage += 1
 
 
 def readings(catalog: Catalog, measurement: Measurement) -> dict[str, float | None]:

@@ -6,12 +6,11 @@ from collie.simulator.numbers import Numbers, Quantity
 
 
 def miss_ratio(working_set: Quantity, entries: float, sharpness: float, conflict_ratio: float) -> Quantity:
-    """Return the share of lookups that miss a cache whose `working_set` entries are used equally often.
+    """Return the share of lookups that miss a cache of equally used entries.
 
-    With x = working set / entries, capacity misses follow x^k / (1 + x^k), with k the sharpness: one half at x = 1, and
-    a step there for large k (cyclic use under LRU). Limited associativity adds conflict misses that grow with x^2: the
-    `conflict_ratio`, at most 1/2, at x = 1, and twice that at most. They move the counters long before throughput
-    falls.
+    With x = working set / entries, capacity misses follow x^sharpness / (1 + x^sharpness): nearly a step for cyclic use
+    under LRU. Limited associativity adds conflict misses that grow with x^2, `conflict_ratio` (at most 1/2) at x = 1.
+    They move the counters long before throughput falls.
     """
     x = working_set / entries
     square = x * x

@@ -1,7 +1,7 @@
-"""Costs of one message on each host that handles it.
+"""Costs of one message on each host that handles it: times for which it occupies a resource.
 
-A cost is the time for which one message occupies a resource. Messages/s times cost is the utilisation. A busy `STEADY`
-resource slows the sender. A busy `ARRIVAL` resource fills the receive buffer.
+Messages/s times cost is the utilisation. A busy `STEADY` resource slows the sender. A busy `ARRIVAL` resource fills the
+receive buffer.
 
 A message leaves a host (`out`), arrives (`into`), or goes round inside the NIC (`loop`). Its acknowledgement costs the
 sender, so `out` has entries on arrival resources.
@@ -86,7 +86,7 @@ class Costs(NamedTuple):
         upstream_out, upstream_in: bytes of PCIe upstream at the payload's source and at its sink.
         fetch_limit: messages/s of one flow for which its queue pairs can fetch WQEs.
         visit_wqes: WQEs served per context load.
-        answers, answer_bytes: per message, against the payload: acknowledgements or READ requests.
+        answers, answer_bytes: acknowledgements or READ requests against the payload.
     """
 
     source: HostCosts
@@ -121,8 +121,7 @@ class _Receives(NamedTuple):
 
     Attributes:
         fetches: PCIe reads. One read fetches several receives of one post.
-        withheld, waiting, dropping: time of a message without its receive on chip: at its sender, in the pipeline, or
-            in the fetcher before it is dropped.
+        withheld, waiting, dropping: time without a receive on chip: at the sender, in the pipeline, or before the drop.
         pushed_out: delay by an overrun of prefetched receives: in the pipeline, and in placement.
     """
 
@@ -138,18 +137,17 @@ _NO_RECEIVES: Final = _Receives(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0))
 
 
 class _Message(NamedTuple):
-    """Costs of one message on either host.
+    """Costs of one message on either host, mostly times.
 
     Attributes:
         asks: 1 if the requester is the payload's source, 0 for a READ.
         fetches: PCIe reads. One read fetches several WQEs of one post.
-        doorbell, transmit, place: time at the send scheduler and in the packet engines.
-        gathered, wqe_read: time on PCIe downstream.
-        moving, answering: time on the wire.
-        ordered_read, ordered_write: time in strictly ordered PCIe, 0 unless a short segment follows a bulk one.
+        gathered, wqe_read: on PCIe downstream.
+        moving, answering: on the wire.
+        ordered_read, ordered_write: in strictly ordered PCIe, 0 unless a short segment follows a bulk one.
         flushes: whether RC streams both ways, so that each write is flushed before its acknowledgement.
-        pending: time to look up spilled READ requests.
-        turned: time in the arbiter when it switches for every burst.
+        pending: to look up spilled READ requests.
+        turned: in the arbiter when it switches for every burst.
         scatter, answered: delay of placement by a message that left.
     """
 
@@ -351,10 +349,8 @@ def _blocking(
     """Costs of missed contexts and missed translations that the responder waits for.
 
     The responder of an RC WRITE checks key, address and packet number before it takes the next packet. A SEND is looked
-    up early, with its receive WQE. A READ request waits in a queue that is read ahead. UC sends no acknowledgement, so
-    its lookups overlap.
-
-    A context stays loaded for all WQEs of a visit. The translations of one post are looked up ahead.
+    up early with its receive WQE, a READ request in a queue that is read ahead. UC lookups overlap. A context stays
+    loaded for all WQEs of a visit. The translations of one post are looked up ahead.
     """
     context, translation = subsystem.context_cache, subsystem.translation_cache
     loads = t.is_rc_write * sets.context_misses / (context.outstanding_misses * m.visit_wqes)

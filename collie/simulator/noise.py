@@ -20,7 +20,6 @@ THROUGHPUT_SPREAD: Final = 0.01
 """Relative standard deviation, as in repeated perftest runs."""
 COUNTER_SPREAD: Final = 0.03
 SAMPLE_SPREAD: Final = 0.01
-"""Of one sample around its run."""
 SPURIOUS_PAUSE: Final = 2e-5
 """Scale of the occasional pause of a healthy NIC: a fiftieth of the anomaly threshold."""
 
@@ -33,14 +32,11 @@ _BLOCK_RUNS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class RunNoise:
-    """The random draws of one run. Lists are per host.
+    """The random draws of one run. Lists are per host, `counters` also per counter.
 
     Attributes:
         failure: cause and detail of a failed set-up.
-        throughput, pause: factors.
-        spurious_pause: additional pause.
-        counters: factor per counter.
-        start_pause: pause ratio of the first start-up sample.
+        throughput, pause, counters: factors.
         origin: seed, run and factor on the spread, for later draws.
     """
 

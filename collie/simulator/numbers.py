@@ -1,7 +1,7 @@
 """Arithmetic of the model beyond operators, for one point or for many at once.
 
-A quantity is a number, or a NumPy array with one element per point. A flag is 0.0 or 1.0, so that it can be multiplied.
-Instead of branching, the model calls `MANY`, or `ONE`, which is a few times faster for a single point.
+A quantity is a number, or a NumPy array with one element per point. A flag is 0.0 or 1.0. Instead of branching, the
+model calls `MANY`, or `ONE`, which is a few times faster for a single point.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Strictly ordered PCIe writes: the waits of short segments behind bulk ones.
 
-A bulk segment fills the window of writes in flight. The next short segment waits until the window has drained and is
-committed, and so do all later writes. Other segments leave the window unchanged.
+A bulk segment fills the window of writes in flight. The next short segment and all later writes wait until it drains.
 """
 
 from __future__ import annotations

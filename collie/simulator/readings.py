@@ -53,8 +53,6 @@ class _Diagnostics(NamedTuple):
 
 
 class _FaultReadings(NamedTuple):
-    """Counters that only a fault moves."""
-
     rx_crc_errors: Quantity
     out_of_sequence: Quantity
     packets_sent_again: Quantity
@@ -67,7 +65,7 @@ COUNTERS: Final = _PORT + _Diagnostics._fields
 """In the order of `counters`."""
 
 PORT_COUNTERS: Final = len(_PORT)
-"""Leading counters, which follow throughput and pause without separate noise."""
+"""The leading ones follow throughput and pause without separate noise."""
 
 FLEET_COUNTERS: Final = _FaultReadings._fields
 """Additional counters of `counters_between`."""
@@ -137,11 +135,10 @@ class _NearMisses(NamedTuple):
     """Contribution of one message to diagnostic counters, before the host's share.
 
     Attributes:
-        late: receives that are not on chip when a packet arrives, even with an ideal cache. A datagram needs its
-            receive once. Each further packet of an RC message needs it again.
+        late: receives that are not on chip, even with an ideal cache. A datagram needs its receive once. Each further
+            packet of an RC message needs it again.
         reading_lists: scatter lists of READs that leave the chip.
         spilled: packets with a lookup of their READ request.
-        answered: acknowledgements that wait for the unit.
         lookups: translations that were not looked up ahead.
         bursts: bursts that fill the receive buffer to its threshold.
     """
@@ -230,7 +227,6 @@ def _diagnostics(
 
 
 def _stalled(numbers: Numbers, busy: Quantity) -> Quantity:
-    """Cycles per second in which an operation waits."""
     return _CYCLES_PER_SECOND * numbers.least(1.0, busy) ** 4
 
 

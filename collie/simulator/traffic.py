@@ -1,7 +1,4 @@
-"""A workload as numbers: all that the rest of the model sees of it.
-
-Many points become one `TrafficArrays` of arrays (`stack`), which the model evaluates at once.
-"""
+"""A workload as numbers: all that the rest of the model sees of it."""
 
 from __future__ import annotations
 
@@ -28,9 +25,7 @@ class _Operation(NamedTuple):
     """Properties of an opcode. A table holds them, because hashing an enumeration is slow.
 
     Attributes:
-        send_segments: 16 bytes each, before the scatter/gather entries: control, and a remote address for opcodes that
-            have one (mlx5).
-        writes: whether the responder checks key and address.
+        send_segments: 16 bytes each: control, and a remote address for opcodes that have one (mlx5).
     """
 
     send_segments: int
@@ -51,29 +46,25 @@ _OPERATIONS: Final = {
 
 
 class TrafficArrays(NamedTuple):
-    """One point, or many. Flags are 0.0 or 1.0. A value "per message" is the mean over the request vector.
+    """One point, or many (`stack`). Flags are 0.0 or 1.0. Amounts are means over the request vector, per message.
 
-    Source and sink are the hosts that send and receive the payload of the first flow. For a READ, host B is the source.
+    Source and sink send and receive the payload of the first flow. For a READ, host B is the source.
 
     Attributes:
-        is_rc_write: RC, and the responder checks key and address of every message.
-        two_way: the sink also sends.
-        loop: the sink also sends to itself.
+        is_rc_write: the responder checks key and address of every message.
+        two_way, loop: the sink also sends, to the source or to itself.
         long_list: more scatter/gather entries than the WQE's first block holds.
         early_list: the entries as a share of that limit.
-        signals: completions per message.
+        signals: completions.
         outstanding: messages of one queue pair in flight.
         started: READ requests of one queue pair that one visit of the scheduler starts.
         far_source, far_sink: the buffers are on another socket.
         near_gpu_source, near_gpu_sink: the GPU is behind the NIC's bridge.
-        payload, wire: bytes per message, without and with all headers.
-        gather, gather_requests: PCIe bytes downstream to read the payload, and the read requests.
-        place: PCIe bytes upstream to write it.
-        send_wqe, receive_wqe: bytes in their queues.
+        payload, wire: bytes without and with all headers.
+        gather, place: PCIe bytes downstream to read the payload, upstream to write it.
         translations: entries of the translation table per region.
         touched: bytes that one queue pair end writes in turn.
         slow: all its READs take the engine's slow path.
-        several_packets: share of messages with more than one packet.
         small_beside_bulk: share of small messages, if the vector also has bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
         ordering_waits, ordering_pressure: short segments behind bulk ones, and their soft count.
@@ -123,7 +114,7 @@ class TrafficArrays(NamedTuple):
 
 
 def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
-    """Return one traffic of arrays."""
+    """Return many points as one traffic of arrays."""
     width = len(TrafficArrays._fields)
     return TrafficArrays(
         *np.fromiter(chain.from_iterable(points), float, len(points) * width).reshape(-1, width).T.copy()
@@ -231,7 +222,6 @@ def _messages(subsystem: Subsystem, workload: Workload, mtu: int) -> _Messages:
 
 
 def _buffers(subsystem: Subsystem, workload: Workload) -> tuple[tuple[bool, bool], tuple[bool, bool]]:
-    """Whether the buffers of source and sink are on another socket, and in GPU memory."""
     one_nic = not subsystem.host.nic_per_socket
     a = workload.numa_node > 0 and one_nic, workload.memory is Memory.GPU
     b = workload.peer_numa_node > 0 and one_nic, workload.peer_memory is Memory.GPU

@@ -1,8 +1,7 @@
 """Ground truth of a simulated subsystem, only for scoring: only `wiring` and tests can import this module.
 
-The noiseless model, judged against its noiseless plain sibling, decides whether a workload is anomalous. A cure makes
-the quantity behind a mechanism ideal. The cost of a mechanism is the severity that remains when every *other* one is
-cured. An anomaly is credited to the mechanism with the highest cost.
+The noiseless model, judged against its noiseless plain sibling, decides. A cure makes the quantity behind a mechanism
+ideal. The mechanism whose severity remains highest when every *other* one is cured gets the credit.
 """
 
 from __future__ import annotations
