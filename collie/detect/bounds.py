@@ -192,8 +192,8 @@ def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
 def plain_sibling(workload: Workload, space: Space) -> Workload:
     """Return the workload's plain sibling.
 
-    Dimensions that the space marks `keep_in_sibling` keep their values: one direction is no reference for a host whose
-    single CPU drives both.
+    Dimensions that the space marks `keep_in_sibling` stay: one direction is no reference for a host whose single CPU
+    drives both.
     """
     space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}

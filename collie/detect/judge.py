@@ -37,11 +37,11 @@ class Thresholds:
             335 us, so fewer are less than 0.1 % of the time.
         throughput_deficit: missing share of the bound, in bits/s and in packets/s.
         loss_ratio: packets discarded or out of sequence over packets received, on NICs without pause counters.
-        rnr_ratio: share of arriving messages rejected for want of a receive. Above 0 because an emptied receive queue
-            is not refilled at once.
+        rnr_ratio: share of arriving messages rejected for want of a receive. An emptied receive queue is not refilled
+            at once.
         repeat_ratio: packets received before, over packets received.
-        qp_deficit: share of its flow's mean that the slowest queue pair lacks. Far above 0 because schedulers are
-            uneven: a queue pair at half of the mean is slow, one at a tenth is starved.
+        qp_deficit: share of its flow's mean that the slowest queue pair lacks. A queue pair at half of the mean is
+            slow, one at a tenth is starved.
     """
 
     pause_ratio: Ratio = 0.001
@@ -113,7 +113,6 @@ class _Run:
         return Verdict(Outcome.ANOMALOUS, text, symptom, min(1.0, max(severity, self.deficit)), host, margin)
 
     def concluded(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float) -> Verdict:
-        """Return a verdict on a symptom that a slow generator can cause."""
         health = self.measurement.health
         if not health.driven:
             return inconclusive(f"{text}, but the generator could not drive it: {health.reason}")
@@ -255,7 +254,6 @@ def _has_pause_time(measurement: Measurement) -> bool:
 
 
 def _frames_above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
-    """Return the host with most pause frames, or None where a NIC reports the time of pause, which is better."""
     return None if _has_pause_time(measurement) else _above(measurement, field, threshold)
 
 

@@ -90,7 +90,6 @@ def sign_of(before: RunReading, after: RunReading, limits: Resolution) -> Sign |
 
 
 def _sign_by_throughput(before: RunReading, after: RunReading, limits: Resolution) -> Sign | None:
-    """Return the sign of a pair with one slow run and one without a bound."""
     judged = after if before.unbounded else before
     if judged.verdict.symptom is not Symptom.LOW_THROUGHPUT:
         return None

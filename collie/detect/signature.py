@@ -17,13 +17,11 @@ from collie.counters.catalog import Catalog, CounterKind, Role
 from collie.detect.measurement import Measurement
 
 _MIN_HEALTHY = 12
-"""Healthy runs before any counter is raised."""
 _ORDINARY_SHARE = 0.95
 """Share of the healthy runs at or below the ordinary level."""
 _MIN_HEIGHT = 0.3
 """Doublings above ordinary from which a counter is raised. Counters of one workload vary by some per cent."""
 _MIN_PER_PACKET = 1e-4
-"""Events per packet below which a counter is silent."""
 _SAME_COSINE = 0.7
 _SAME_COSINE_ELSEWHERE = 0.85
 _COMMON = 1.5

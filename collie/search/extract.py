@@ -5,8 +5,8 @@ batching"). Here every run of the search and the extraction is evidence on all c
 
 Terms. The *finding* is the confirmed workload. A *hypothesis* is a conjunction of conditions that holds for the
 finding. A *probe* is a workload that the extraction asks to run. A run *reproduces* the anomaly when it is anomalous
-with the same or a related symptom and the same counters are raised (`search.evidence`). Another anomaly hides this one,
-so a run that shows it gives no evidence.
+with the same or a related symptom and the same counters are raised. Another anomaly hides this one and gives no
+evidence (`search.evidence`).
 
 Algorithm.
 1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
@@ -29,8 +29,6 @@ has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain: 46 li
     21-24    reproduced   random and plain workloads inside the set
 
 Probes 10 and 12 drop dimensions along the way. All 17 runs inside the set reproduce, so the confidence is 18/19 = 95 %.
-
-Cost. Some four conditions among forty limits, each with a threshold, are about 25 bits.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ ARRIVAL: Final = (
     "ordered writes",
     "peer-to-peer writes",
 )
-"""Resources that arrivals occupy, besides PCIe upstream."""
 ENGINE, PLACEMENT, ARBITER, SOCKET_LINK, ORDERED_WRITES, PEER_WRITES = 0, 1, 4, 5, 6, 7
 
 CQE_BYTES: Final = 64 + WRITE_HEADER_BYTES
@@ -67,8 +66,7 @@ class HostCosts(NamedTuple):
 
     Attributes:
         dropping: time for which a message occupies a receive queue that drops, or 0.
-        trip: seconds in flight of a message that leaves this host.
-        round_trip: the same for loopback.
+        trip, round_trip: seconds in flight of a message that leaves this host, and of loopback.
     """
 
     sets: WorkingSets

@@ -59,7 +59,7 @@ class CureCheck:
 
     Attributes:
         options: the options under which the mechanism's witness is normal.
-        planted: whether the mechanism has a witness. Without one nothing is proved, and nothing is a problem.
+        planted: whether the mechanism has a witness. Without one nothing is proved.
     """
 
     setting: str

@@ -13,7 +13,7 @@ from collie.fleet.fault import Fault, FaultKind
 from collie.simulator.subsystem import SubsystemFile
 
 MTU_OF_ETHERNET_1500: Final = 1024
-"""The path MTU that fits an Ethernet MTU of 1500 bytes (IBTA 1.4, RoCEv2 annex)."""
+"""The path MTU that fits (IBTA 1.4, RoCEv2 annex)."""
 BIT_ERROR_RATIO: Final = 1e-9
 """Of a bad cable after forward error correction. IEEE 802.3 allows 1e-12."""
 MEMORY_LEFT: Final = 0.2
@@ -29,8 +29,8 @@ COMPONENTS: Final[Mapping[FaultKind, str]] = {
     FaultKind.BUSY_MEMORY: "memory",
     FaultKind.OLD_FIRMWARE: "acknowledgement unit",
 }
-"""The faulty component's name in catalogs: ground truth, only for scoring. The receive buffer decides flow control.
-F's older firmware differs in its acknowledgement unit (paper, #10)."""
+"""Names in catalogs: ground truth, only for scoring. The receive buffer decides flow control. F's older firmware
+differs in its acknowledgement unit (paper, #10)."""
 
 
 _TUNED: Final = ("firmware", "relaxed_ordering")

@@ -25,7 +25,6 @@ from collie.workloads.workload import Opcode, Workload
 _ROUNDING = 1e-6
 
 Rates = tuple[Quantity, Quantity, Quantity]
-"""Messages/s of three flows."""
 
 
 class FlowRates(NamedTuple):
@@ -154,10 +153,7 @@ def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadySt
 
 
 def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> SteadyState:
-    """Return the steady states of many workloads at once.
-
-    The methods of the state return arrays in workload order, or a number for a quantity that is 0 everywhere.
-    """
+    """Return the steady states of many workloads in arrays. A quantity that is 0 everywhere stays a number."""
     traffic = stack([traffic_of(subsystem, workload) for workload in workloads])
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
 

@@ -22,7 +22,5 @@ PerSecond = Annotated[float, Field(ge=1e3, le=1e12)]
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
 
 HalfShare = Annotated[float, Field(ge=0, le=0.5)]
-"""A ratio 0..0.5."""
 
 Sharpness = Annotated[float, Field(ge=1, le=16)]
-"""Exponent of a miss curve."""

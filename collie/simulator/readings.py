@@ -62,7 +62,6 @@ class _FaultReadings(NamedTuple):
 _PORT: Final = ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets", "tx_pause_duration", "rx_pause_duration")
 
 COUNTERS: Final = _PORT + _Diagnostics._fields
-"""In the order of `counters`."""
 
 PORT_COUNTERS: Final = len(_PORT)
 """The leading ones follow throughput and pause without separate noise."""
