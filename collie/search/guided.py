@@ -41,7 +41,7 @@ _OTHER_TRANSPORT = 0.15
 _RIDGE = 1.0
 """Precision of the prior: a dimension with little variation has a weight near 0 and is tried both ways."""
 _MIN_SPREAD = 0.3
-"""Of the residual of a reading's logarithm."""
+"""Lower limit of the standard deviation of a reading's logarithm around the model."""
 _RANDOM_VALUE = 0.08
 _MORE_RANDOM = 0.06
 """Chance of a random value in place of the model's, and its increase per consecutive covered proposal."""
