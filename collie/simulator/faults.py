@@ -5,7 +5,7 @@ The counters of that host and of its peers follow from the model (`model.evaluat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from collie.errors import UsageError
@@ -49,13 +49,21 @@ def faulty(subsystem: SubsystemFile, fault: Fault) -> SubsystemFile:
         UsageError: the subsystem cannot have this fault, or the whole fleet has it.
     """
     match fault.kind:
+        case FaultKind.PCIE_HALF_WIDTH:
+            return _narrow(subsystem)
+        case FaultKind.WRONG_MTU:
+            return subsystem.with_part("wire", maximum_mtu=MTU_OF_ETHERNET_1500)
+        case FaultKind.RELAXED_ORDERING_OFF:
+            return _with_first_option(subsystem, "relaxed_ordering")
         case FaultKind.BIT_ERRORS:
             return subsystem.with_part("wire", bit_error_ratio=fault.size or BIT_ERROR_RATIO)
+        case FaultKind.PFC_OFF:
+            return _without_pfc(subsystem)
         case FaultKind.BUSY_MEMORY:
             left = fault.size or MEMORY_LEFT
             return subsystem.with_part("memory", bandwidth_bps=left * subsystem.memory.bandwidth_bps)
-        case kind:
-            return _CHANGES[kind](subsystem)
+        case FaultKind.OLD_FIRMWARE:
+            return _with_first_option(subsystem, "firmware")
 
 
 def _narrow(subsystem: SubsystemFile) -> SubsystemFile:
@@ -64,30 +72,14 @@ def _narrow(subsystem: SubsystemFile) -> SubsystemFile:
     return subsystem.with_part("pcie", lanes=subsystem.pcie.lanes // 2)
 
 
-def _small_mtu(subsystem: SubsystemFile) -> SubsystemFile:
-    return subsystem.with_part("wire", maximum_mtu=MTU_OF_ETHERNET_1500)
-
-
-def _before(name: str) -> Callable[[SubsystemFile], SubsystemFile]:
-    def change(subsystem: SubsystemFile) -> SubsystemFile:
-        setting = subsystem.settings.get(name)
-        if setting is None or setting.value == next(iter(setting.options)):
-            raise UsageError(f"subsystem {subsystem.name} has no other {name.replace('_', ' ')} to fall back to")
-        return subsystem.with_settings({name: next(iter(setting.options))})
-
-    return change
+def _with_first_option(subsystem: SubsystemFile, name: str) -> SubsystemFile:
+    setting = subsystem.settings.get(name)
+    if setting is None or setting.value == (first := next(iter(setting.options))):
+        raise UsageError(f"subsystem {subsystem.name} has no other {name.replace('_', ' ')} to fall back to")
+    return subsystem.with_settings({name: first})
 
 
 def _without_pfc(subsystem: SubsystemFile) -> SubsystemFile:
     if not subsystem.hardware.receive_buffer.lossless:
         raise UsageError(f"PFC is off on all of subsystem {subsystem.name}; no side of it can lack it")
     return subsystem.with_part("receive_buffer", lossless=False)
-
-
-_CHANGES: Final[Mapping[FaultKind, Callable[[SubsystemFile], SubsystemFile]]] = {
-    FaultKind.PCIE_HALF_WIDTH: _narrow,
-    FaultKind.WRONG_MTU: _small_mtu,
-    FaultKind.RELAXED_ORDERING_OFF: _before("relaxed_ordering"),
-    FaultKind.PFC_OFF: _without_pfc,
-    FaultKind.OLD_FIRMWARE: _before("firmware"),
-}
