@@ -11,14 +11,12 @@ Rules.
 3. A sibling that is itself anomalous is distrusted: the bound falls back to the ceiling.
 
 Invariant. No bound exceeds the specification, and packets/s never exceed the highest rate seen on a device without one.
-A workload that cannot fill the pipe with its bytes in flight is therefore healthy, unlike under the paper's two
-constants.
 
 Worked example. A WRITE workload of space `nsdi22` has 320 queue pairs, send_wq_depth 16, 4 KiB messages, mtu 1024 and
-wqe_batch 8. The specification allows 200 Gbit/s, so 170 Gbit/s is 15 % short and 150 Gbit/s is 25 % short. The second
-exceeds the 20 % threshold and needs the sibling: 16 queue pairs, send_wq_depth 320, mtu 4096, wqe_batch 1. Both keep
-320 x 16 x 4 KiB = 20 MiB in flight. The sibling delivers 160 Gbit/s, so the bound is 160 Gbit/s and 19.5 Mpps at mtu
-1024. The workload misses 6 % and is normal.
+wqe_batch 8. The specification allows 200 Gbit/s, so 150 Gbit/s is 25 % short. That exceeds the 20 % threshold and needs
+the sibling: 16 queue pairs, send_wq_depth 320, mtu 4096, wqe_batch 1. Both keep 320 x 16 x 4 KiB = 20 MiB in flight.
+The sibling delivers 160 Gbit/s, so the bound is 160 Gbit/s and 19.5 Mpps at mtu 1024. The workload misses 6 % and is
+normal.
 """
 
 from __future__ import annotations
@@ -46,10 +44,9 @@ class Bound:
     """Highest expected throughput of one port, and of a host that alone receives from it (`workloads.plan.shares`).
 
     Attributes:
-        bps: payload bits/s.
-        pps: payload packets/s.
+        bps, pps: of payload.
         source: `specification`, `calibration` or `plain sibling`.
-        detail: date and repeatability of the measurement, or empty.
+        detail: date and repeatability of the measurement.
     """
 
     bps: float
@@ -73,13 +70,12 @@ class Bound:
 
 
 Specification = Callable[[Workload], "Bound"]
-"""Gives the data sheet's limits for a workload as payload rates."""
 
 UNBOUNDED = Bound(math.inf, math.inf, "specification")
-"""The specification of a device without one, such as Soft-RoCE."""
+"""Of a device without a specification, such as Soft-RoCE."""
 
 NOTHING_EXPECTED = Bound(0.0, 0.0, "specification")
-"""A bound that any throughput reaches: a verdict under it does not depend on throughput."""
+"""A bound that any throughput reaches."""
 
 
 def packets(message_bytes: int, mtu: int) -> int:
@@ -88,7 +84,7 @@ def packets(message_bytes: int, mtu: int) -> int:
 
 
 def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
-    """Packets per payload byte over the mix of messages, or over those whose payload one host receives."""
+    """Packets per payload byte over all messages, or over those whose payload one host receives."""
     sizes: Sequence[int] = workload.payloads
     if sink is not None and workload.more_opcodes:
         sizes = [size for stream in streams(workload) if stream.sink == sink for size in stream.payloads]
@@ -111,12 +107,7 @@ def at_own_mtu(workload: Workload, bps: float, source: str, detail: str = "") ->
 
 
 def at_best_port(workload: Workload, measured: Mapping[str, Bound]) -> Bound:
-    """Return the most that one port carried: to one receiving host, or to all hosts of one sender.
-
-    Args:
-        workload: the workload that ran.
-        measured: throughput of its receiving hosts, at least one.
-    """
+    """Return the most that one port carried: to one receiving host, or to all hosts of one sender."""
     parts = shares(workload)
     sharing = [bound for sink, bound in measured.items() if parts[sink] < 1.0]
     ports = [bound for sink, bound in measured.items() if parts[sink] == 1.0]
@@ -148,14 +139,11 @@ class CalibrationPoint:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Measured ceilings of a testbed: plain traffic per opcode, transport and message size.
+    """Measured ceilings of plain traffic per opcode, transport and message size, from the day `measured_on`.
 
-    The sum of message costs bounds a mix of messages or opcodes, because a NIC or driver that spends `a + b x size` on
-    a message does so in any mix. The cost is interpolated between two sizes. Beyond the largest it grows with the last
-    slope. Below the smallest it is constant.
-
-    Attributes:
-        measured_on: the day, `2026-11-21`, if kept.
+    The sum of message costs bounds a mix, because a NIC or driver that spends `a + b x size` on a message does so in
+    any mix. The cost is interpolated between two sizes, grows with the last slope beyond the largest, and is constant
+    below the smallest.
     """
 
     points: tuple[CalibrationPoint, ...] = ()
@@ -188,7 +176,7 @@ class Calibration:
 
     @property
     def packet_rate(self) -> float:
-        """Highest packets/s of any point, with a message as one packet: small messages have the highest rate."""
+        """Highest packets/s of any point, with a message as one packet."""
         return max((1 / point.seconds_per_message for point in self.points), default=0.0)
 
 
@@ -204,13 +192,8 @@ def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
 def plain_sibling(workload: Workload, space: Space) -> Workload:
     """Return the workload's plain sibling.
 
-    It keeps opcodes, QP type, message sizes and bytes outstanding, with at most 16 queue pairs. Other dimensions take
-    their plain values, except those that the space marks `keep_in_sibling`: one direction is no reference for a host
-    whose single CPU drives both.
-
-    Args:
-        workload: any workload, in the space or not.
-        space: gives plain values, the deepest send queue and the limits of the sibling.
+    Dimensions that the space marks `keep_in_sibling` stay: one direction is no reference for a host whose single CPU
+    drives both.
     """
     space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
@@ -243,18 +226,14 @@ def _deepest(space: Space, workload: Workload) -> int:
 
 
 def remembered_siblings(space: Space) -> Callable[[Workload], Workload]:
-    """Return `plain_sibling` in a space, with a cache of a few thousand."""
+    """Return `plain_sibling` in a space, with a cache."""
     return lru_cache(maxsize=_REMEMBERED_SIBLINGS)(partial(plain_sibling, space=space))
 
 
 class Bounds:
     """Bounds of one testbed from all data so far. `calibration` can be set once measured.
 
-    Args:
-        specification: data sheet limits for a workload as payload rates.
-        calibration: measured ceilings, empty where the specification suffices.
-        siblings: the space of plain values, or a function from workload to sibling that several bounds of one space
-            share.
+    `siblings` is the space of plain values, or a function from workload to sibling that several bounds share.
     """
 
     def __init__(
@@ -270,19 +249,19 @@ class Bounds:
         self._packet_rate = 0.0
 
     def ceiling(self, workload: Workload) -> Bound:
-        """Return the bound that costs no run: the specification, or the calibration where that is lower."""
+        """Return the bound that costs no run."""
         calibrated = self.calibration.bound(workload)
         return self._capped(workload, calibrated) if calibrated else self._specification(workload)
 
     def learn(self, sibling: Workload, measured: Mapping[str, Bound]) -> None:
-        """Add one run of a sibling, at the best of its ports. The median of its runs is the bound."""
+        """Add one run of a sibling, at the best of its ports."""
         if measured:
             best = at_best_port(sibling, measured)
             self._siblings.setdefault(sibling, []).append(best)
             self._packet_rate = max(self._packet_rate, best.pps)
 
     def distrust(self, sibling: Workload) -> None:
-        """Use the ceiling in place of an anomalous sibling, whose throughput is not healthy."""
+        """Use the ceiling in place of an anomalous sibling."""
         self._siblings[sibling] = [self.ceiling(sibling)]
 
     def known(self, workload: Workload) -> bool:
@@ -290,7 +269,7 @@ class Bounds:
         return self.sibling(workload) in self._siblings
 
     def tightest(self, workload: Workload) -> Bound:
-        """Return the sibling's throughput within the specification if measured, else the ceiling."""
+        """Return the sibling's throughput if measured, else the ceiling."""
         runs = self._siblings.get(self.sibling(workload))
         if not runs:
             return self.ceiling(workload)
@@ -329,8 +308,7 @@ class Bounds:
     def _capped(self, workload: Workload, bound: Bound) -> Bound:
         """Return a bound within the specification.
 
-        A bound on bits/s does not limit packets/s at a smaller MTU. There the device's packet rate does, from the data
-        sheet or else the highest seen so far.
+        A bound on bits/s does not limit packets/s at a smaller MTU. The device's packet rate does, specified or seen.
         """
         specified = self._specification(workload)
         if math.isinf(specified.pps):

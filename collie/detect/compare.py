@@ -1,10 +1,8 @@
 """Comparison of a candidate with its baseline, pair by pair: the decision of a gate on one workload.
 
-A pair is one run on either side (`detect.reading`) on fresh queue pairs. Pairs run in the order A B B A, so that drift
-affects both sides alike.
-
-The test is the sequential one of `detect.confirm` on pairs: `needed` of at most `pairs` pairs must have one sign
-(`detect.pair_rule`). It ends with the deciding pair, or after the first `agreeing` pairs if none differs.
+A pair is one run on either side. Pairs run in the order A B B A, so that drift affects both sides alike. `needed` of at
+most `pairs` pairs must have one sign (`detect.pair_rule`). The test ends with the deciding pair, or after the first
+`agreeing` pairs if none differs.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class Change(StrEnum):
 
 
 class RunPair(NamedTuple):
-    """One run on either side and the sign of their difference, or None if either is inconclusive."""
+    """One run on either side and the sign of their difference, None if either is inconclusive."""
 
     before: RunReading
     after: RunReading
@@ -77,12 +75,11 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The size of a change.
+    """The size of a change, candidate less baseline. Unknown values are None.
 
     Attributes:
-        severity: candidate less baseline, -1 to 1, or None when no pair has both sides judged.
-        throughput_ratio: candidate over baseline, or None when unknown.
-        pause_difference: share of time, candidate less baseline, or None when unknown.
+        throughput_ratio: candidate over baseline.
+        pause_difference: share of time.
         coverage: chance that each range holds the median of all possible pairs, 0 with one pair.
     """
 
@@ -155,13 +152,9 @@ def compare(
 ) -> Runs:
     """Compare one workload on two sides until enough pairs agree.
 
-    Args:
-        rule: number of pairs that decide.
-        limits: differences that count.
-        chances: declared for single pairs.
-        pairs: empty. Receives each pair, so that an abandoned comparison keeps its pairs.
-        expects_healthy: the candidate runs first, and a healthy candidate ends the comparison: it cannot be a
-            regression.
+    An abandoned comparison keeps its pairs in the list `pairs`, empty at first. With `expects_healthy` the candidate
+    runs
+    first, and a healthy candidate ends the comparison: it cannot be a regression.
     """
     first = Side.CANDIDATE if expects_healthy else Side.BASELINE
     while not _is_decided(pairs, rule):
@@ -191,10 +184,7 @@ def _counts(pairs: Sequence[RunPair]) -> dict[Sign | None, int]:
 
 
 def _is_hopeless(counts: Mapping[Sign | None, int], rule: PairRule) -> bool:
-    """Whether so many pairs are inconclusive that more of them would not decide either.
-
-    An inconclusive pair has no sign and changes no chance. It only costs time.
-    """
+    """Whether so many pairs are inconclusive that more of them would not decide either."""
     telling = sum(counts.values()) - counts[None]
     return counts[None] > rule.void + telling
 

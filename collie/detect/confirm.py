@@ -1,19 +1,16 @@
 """Confirmation: a suspicion becomes an anomaly when fresh queue pairs reproduce it.
 
-The test is a generator that yields workloads and receives verdicts, so it serves the simulator, real hosts and tables
-in tests. It is sequential and passes in one of two ways.
+The test is sequential and passes in one of two ways.
 
 1. `needed` of at most `runs` runs reproduce the symptom. It ends as soon as the result is fixed.
-2. The suspicion was *clear* and one run reproduces it clearly: no known disturbance moves a reading so far beyond the
-   threshold.
+2. The suspicion was *clear* and one run reproduces it clearly: no known disturbance moves a reading that far.
 
-Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion:
-it is neither confirmed nor refuted, and the workload can be proposed again.
+Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion,
+and the workload can be proposed again.
 
-The arithmetic. A run reproduces the symptom with chance s, and clearly with chance c <= s, independently. `odds` sums
-over all courses of the test. For 2 of 3 with c = 0 the chance of confirmation is s^2 (3 - 2 s). For a real anomaly s is
-the chance of a reading beyond the threshold, for a healthy workload the share of runs that a disturbance makes
-anomalous. Figures are in docs/evidence/verdicts.md.
+A run reproduces the symptom with chance s, and clearly with chance c <= s, independently. `odds` sums over all courses
+of the test. For 2 of 3 with c = 0 the chance of confirmation is s^2 (3 - 2 s). For a healthy workload s is the share of
+runs that a disturbance makes anomalous. Figures are in docs/evidence/verdicts.md.
 """
 
 from __future__ import annotations
@@ -42,12 +39,11 @@ class Confirmation:
             drift.
         clear_pause: multiple of its threshold at which pause, loss, an RNR storm or retransmission is clear. One run
             then confirms.
-        clear_deficit: multiple of its threshold at which missing throughput is clear.
-        borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear. They
-            average out a sibling that was fast by chance.
+        clear_deficit: the same for missing throughput.
+        borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear.
         healthy_false_positive_rate: expected share of healthy runs that look anomalous, for the arithmetic alone.
         false_chance: declared limit on the chance of a false anomaly in 1,000 runs. A recipe that exceeds it is
-            refused. None declares nothing.
+            refused.
 
     With 2 of 3, an anomaly in 80 % of the runs is confirmed with 0.8^2 (3 - 2 x 0.8) = 90 %. A disturbance of 5 % of
     the runs passes a second time with 0.7 %.
@@ -64,7 +60,7 @@ class Confirmation:
     false_chance: Ratio | None = None
 
     def is_clear(self, verdict: Verdict) -> bool:
-        """Whether a verdict lies so far beyond its threshold that no known disturbance explains it."""
+        """Whether no known disturbance explains a verdict so far beyond its threshold."""
         match verdict.symptom:
             case Symptom.PAUSE | Symptom.LOSS | Symptom.RNR_STORM | Symptom.RETRANSMISSION:
                 return verdict.margin >= self.clear_pause
@@ -81,7 +77,7 @@ class Confirmation:
 
 
 Probes = Generator[Workload, Verdict | None, "Confirmed"]
-"""Yields workloads; receives a verdict, or None when the run could not be set up; returns the result."""
+"""Yields workloads; receives a verdict, or None when the run could not be set up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +85,7 @@ class Confirmed:
     """Result of a confirmation.
 
     Attributes:
-        confirmed: enough runs reproduced the symptom.
-        reproduced: the verdicts of these runs.
+        reproduced: the verdicts of the runs that reproduced the symptom.
         runs: conclusive runs.
         deferred: too many runs were inconclusive to confirm or refute it.
     """
@@ -104,11 +99,7 @@ class Confirmed:
 def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicion: Verdict | None = None) -> Probes:
     """Run a workload again until enough runs reproduce the symptom, or too few can.
 
-    Args:
-        workload: of the suspicion.
-        symptom: of the suspicion.
-        policy: number of runs.
-        suspicion: its verdict. Without it no run is clear.
+    Without the verdict of the suspicion no run is clear.
     """
     may_be_clear = suspicion is not None and policy.is_clear(suspicion)
     reproduced: list[Verdict] = []
@@ -133,24 +124,16 @@ def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicio
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """Expected course of a confirmation.
-
-    Attributes:
-        confirmed: chance that it finds an anomaly.
-        runs: mean number of conclusive runs.
-    """
+    """Chance that a confirmation finds an anomaly, and its mean number of conclusive runs."""
 
     confirmed: float
     runs: float
 
 
 def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
-    """Return the expected course when each run reproduces the symptom with a given chance.
+    """Return the expected course by the chances that a run reproduces the symptom, and that it does so clearly.
 
-    Args:
-        policy: number of runs.
-        shows: chance that a run reproduces the symptom, clearly or not.
-        clear: chance that it does so clearly, or 0 after a suspicion that was not clear.
+    After a suspicion that was not clear, `clear` is 0.
     """
 
     @cache
@@ -170,24 +153,16 @@ def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
 
 
 def miss_chance(policy: Confirmation, shows: float, clear: float = 0.0) -> float:
-    """Return the chance that one visit to an anomalous workload does not confirm the anomaly.
-
-    The visit must raise the suspicion, which must then pass.
-    """
+    """Return the chance that one visit to an anomalous workload raises no suspicion, or one that does not pass."""
     after_clear, after_barely = odds(policy, shows, clear), odds(policy, shows)
     return 1.0 - clear * after_clear.confirmed - (shows - clear) * after_barely.confirmed
 
 
 def false_chance(policy: Confirmation, healthy_false_positive_rate: float, runs: float, clear: float = 0.0) -> float:
-    """Return the chance of at least one false anomaly in a campaign.
+    """Return the chance of at least one false anomaly in so many runs of healthy workloads.
 
-    A disturbance must affect a healthy run and then its confirmation.
-
-    Args:
-        policy: number of runs.
-        healthy_false_positive_rate: share of healthy runs that look anomalous.
-        runs: of healthy workloads in the campaign.
-        clear: share of healthy runs that look clearly anomalous, part of `healthy_false_positive_rate`.
+    A disturbance must affect a healthy run and then its confirmation. `clear` is the part of
+    `healthy_false_positive_rate` that looks clearly anomalous.
     """
     passes = (healthy_false_positive_rate - clear) * odds(policy, healthy_false_positive_rate).confirmed
     passes += clear * odds(policy, healthy_false_positive_rate, clear).confirmed
@@ -199,7 +174,6 @@ class Reliability:
     """Reliability of a campaign's findings, estimated from its runs.
 
     Attributes:
-        judged_runs: judged runs of the search.
         dropped: suspicions that were not reproduced.
         healthy_false_positive_rate: estimated share of healthy runs that look anomalous.
         false_chance: of at least one false anomaly in the campaign.
@@ -226,18 +200,9 @@ _TYPICAL_SHOW_RATE = 0.8
 
 
 def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) -> Reliability | None:
-    """Estimate the reliability of a campaign's findings.
+    """Estimate the reliability of a campaign's findings, or None without a judged run.
 
-    The share of disturbed runs follows from the suspicions that were not reproduced, by Jeffreys' estimate (n + 1/2) /
-    (runs + 1).
-
-    Args:
-        policy: of the campaign.
-        judged_runs: judged runs of the search.
-        dropped: suspicions that were not reproduced.
-
-    Returns:
-        None without a judged run.
+    The share of disturbed runs follows from the `dropped` suspicions, by Jeffreys' estimate (n + 1/2) / (runs + 1).
     """
     if judged_runs == 0:
         return None

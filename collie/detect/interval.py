@@ -11,12 +11,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval for a share.
-
-    Attributes:
-        low, high: 0..1.
-        confidence: chance that such an interval holds the true share.
-    """
+    """An interval for a share, 0..1, that holds the true share with a chance of `confidence`."""
 
     low: float
     high: float
@@ -24,19 +19,10 @@ class Interval:
 
 
 def wilson(reproduced: int, runs: int, confidence: float = CONFIDENCE) -> Interval | None:
-    """Return Wilson's score interval of a share (E. B. Wilson, JASA 22, 1927).
+    """Return Wilson's score interval of a share (E. B. Wilson, JASA 22, 1927), or None without a run.
 
-    It holds the true shares under which this count is not surprising, by the normal approximation. Averaged over true
-    shares it keeps its level even for a handful of runs. The exact interval of Clopper and Pearson never falls below
-    its level but is wider (Brown, Cai and DasGupta, Statistical Science 16, 2001).
-
-    Args:
-        reproduced: runs that count.
-        runs: conclusive runs.
-        confidence: 0..1, exclusive.
-
-    Returns:
-        None without a run.
+    Averaged over true shares it keeps its level even for a handful of runs. The exact interval of Clopper and Pearson
+    never falls below its level but is wider (Brown, Cai and DasGupta, Statistical Science 16, 2001).
     """
     if runs == 0:
         return None

@@ -1,7 +1,7 @@
 """From a measurement and a bound to a verdict (paper sections 3 and 5.2).
 
 `_CHECKS` run from the gravest symptom to the plainest, and the first with a result decides. A run that loses throughput
-to rejected messages is therefore an RNR storm, not low throughput.
+to rejected messages is therefore an RNR storm.
 
 1. Wrong bytes stand in any run: neither a slow host nor a changed link produces them.
 2. Problems that void the run come next, because no later check could rely on it.
@@ -37,11 +37,11 @@ class Thresholds:
             335 us, so fewer are less than 0.1 % of the time.
         throughput_deficit: missing share of the bound, in bits/s and in packets/s.
         loss_ratio: packets discarded or out of sequence over packets received, on NICs without pause counters.
-        rnr_ratio: share of arriving messages rejected for want of a receive. Above 0 because an emptied receive queue
-            is not refilled at once.
+        rnr_ratio: share of arriving messages rejected for want of a receive. An emptied receive queue is not refilled
+            at once.
         repeat_ratio: packets received before, over packets received.
-        qp_deficit: share of its flow's mean that the slowest queue pair lacks. Far above 0 because schedulers are
-            uneven: a queue pair at half of the mean is slow, one at a tenth is starved.
+        qp_deficit: share of its flow's mean that the slowest queue pair lacks. A queue pair at half of the mean is
+            slow, one at a tenth is starved.
     """
 
     pause_ratio: Ratio = 0.001
@@ -54,17 +54,9 @@ class Thresholds:
 
 
 def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a run.
+    """Return the verdict of the first check with a result, with `bound` as the healthy throughput of each port.
 
-    Args:
-        workload: the workload that ran.
-        measurement: its readings.
-        bound: healthy throughput of each port.
-        thresholds: readings beyond which a run is anomalous.
-
-    Returns:
-        The verdict of the first check with a result. Only pause is judged in a run that was stopped early, because
-        pause is what stops runs.
+    In a run that was stopped early only pause is judged, because pause is what stops runs.
     """
     run = _Run(workload, measurement, bound, thresholds)
     return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
@@ -100,7 +92,11 @@ class _Run:
         return {name: at_sink(self.workload, name, self.bound.share(part)) for name, part in parts.items()}
 
     def deficit_of(self, host: HostMeasurement) -> float:
-        return _deficit(host, self.expected[host.host]) or 0.0
+        """Return the missing share of the bound, of bits/s or packets/s, whichever is smaller, or 0 when unknown."""
+        bound = self.expected[host.host]
+        if host.delivered_bps is None or host.delivered_pps is None:
+            return 0.0
+        return min(_missing(host.delivered_bps, bound.bps), _missing(host.delivered_pps, bound.pps))
 
     def least_deficit_of(self, host: HostMeasurement) -> float:
         """Return the share that a host lacked at its peak, or 0 when unknown."""
@@ -110,14 +106,13 @@ class _Run:
         return self.deficit_of(replace(host, delivered_bps=host.peak_bps, delivered_pps=peak_pps))
 
     def anomalous(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float = 1.0) -> Verdict:
-        """Return an anomalous verdict. `margin` counts only in a stable window, without other influences."""
+        """Return an anomalous verdict. `margin` counts only in a stable window."""
         missing = self.deficit > self.thresholds.throughput_deficit and symptom is not Symptom.LOW_THROUGHPUT
         text += f" and {self.deficit:.0%} of the throughput is missing" if missing else ""
         margin = margin if self.measurement.stable else 1.0
         return Verdict(Outcome.ANOMALOUS, text, symptom, min(1.0, max(severity, self.deficit)), host, margin)
 
     def concluded(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float) -> Verdict:
-        """Return a verdict on a symptom that a slow generator can cause."""
         health = self.measurement.health
         if not health.driven:
             return inconclusive(f"{text}, but the generator could not drive it: {health.reason}")
@@ -201,7 +196,6 @@ def _retransmission(run: _Run) -> Verdict | None:
 
 
 def _arrivals(run: _Run, field: str, threshold: float, symptom: Symptom, text: str) -> Verdict | None:
-    """Judge the share of faulty arrivals at the host where it is largest."""
     if (above := _above(run.measurement, field, threshold)) is None:
         return None
     host, ratio = above
@@ -249,13 +243,6 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
 """In the order of `Symptom`. The last one always has a result."""
 
 
-def _deficit(host: HostMeasurement, bound: Bound) -> float | None:
-    """Return the missing share of the bound, of bits/s or packets/s, whichever is smaller."""
-    if host.delivered_bps is None or host.delivered_pps is None:
-        return None
-    return min(_missing(host.delivered_bps, bound.bps), _missing(host.delivered_pps, bound.pps))
-
-
 def _missing(delivered: float, bound: float) -> float:
     if bound == float("inf"):
         return 1.0  # no throughput is known to suffice, so the caller must measure the plain sibling
@@ -267,7 +254,6 @@ def _has_pause_time(measurement: Measurement) -> bool:
 
 
 def _frames_above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
-    """Return the host with most pause frames, or None where a NIC reports the time of pause, which is better."""
     return None if _has_pause_time(measurement) else _above(measurement, field, threshold)
 
 

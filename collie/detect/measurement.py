@@ -8,22 +8,18 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True)
 class HostMeasurement:
-    """One host over the stable window of a run.
+    """One host over the stable window of a run. A value without a counter or without traffic is None.
 
     Attributes:
-        host: `a`, `b`, ...: the role in the plan.
-        delivered_bps: payload bits/s received by this host over all its flows, or None when it receives none.
-        delivered_pps: payload packets/s received, likewise.
-        tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities. None
-            on a NIC without pause counters.
-        loss_ratio: discarded and out-of-sequence packets over all received, or None without such a counter.
-        rnr_ratio: share of arriving messages rejected because no receive was posted, or None where none needs a receive
-            or no counter exists.
-        repeat_ratio: packets received before, over all received, or None without such a counter.
-        counters: by name, advance per second or mean of a gauge, or None when unknown.
-        tx_pause_frames: frames/s that asked the peer to stop, over all priorities, or None without such a counter. The
-            only reading of pause on some NICs. One frame stops 100 Gbit/s for at most 335 us.
-        peak_bps: highest payload bits/s between two samples since the warm-up, or None when unknown.
+        host: the role in the plan: `a`, `b`, ...
+        delivered_bps, delivered_pps: payload received over all flows.
+        tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities.
+        loss_ratio: discarded and out-of-sequence packets over all received.
+        rnr_ratio: share of arriving messages rejected because no receive was posted.
+        repeat_ratio: packets received before, over all received.
+        counters: advance per second, or mean of a gauge.
+        tx_pause_frames: frames/s over all priorities, the only reading of pause on some NICs.
+        peak_bps: highest payload bits/s between two samples since the warm-up.
     """
 
     host: str
@@ -42,23 +38,19 @@ class HostMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorHealth:
-    """Whether the traffic generator could drive the workload (no judgement of the NIC).
+    """Whether the traffic generator could drive the workload (no judgement of the NIC). Unknown values are None.
 
     Attributes:
-        driven: False when the generator can have limited the run: the CPU could not fill the send queues, or other
-            processes took the CPU.
-        reason: why not, in words.
+        driven: False when lack of CPU can have limited the run.
         idle_poll_ratio: completion queue polls that found nothing: spare CPU time.
         empty_queue_ratio: posts that found the send queue empty.
         completion_errors: by name of the status in the verbs API.
-        qp_rate_ratio: slowest over fastest queue pair since the start of traffic, or None with one queue pair.
-        slowest_qp_share: upper limit of the slowest queue pair's rate in the window over the mean of its flow. None
-            with few queue pairs, or with too few completions to compare them.
+        qp_rate_ratio: slowest over fastest queue pair since the start of traffic.
+        slowest_qp_share: upper limit of the slowest queue pair's rate in the window over the mean of its flow.
         cpu_wait_ratio: share of the window in which a generator was ready to run and had no CPU, the largest of the
-            hosts, or None where the kernel does not report it.
-        data_path: `native` or `pyverbs`. Both, with a comma, where hosts differ, or None on the simulator.
-        queue_fill_ratio: fill level of send queues when refilled, of the host with the lowest, or 0 for a queue of one
-            round, or None without a report.
+            hosts.
+        data_path: `native` or `pyverbs`, both with a comma where hosts differ.
+        queue_fill_ratio: lowest fill level of send queues when refilled, 0 for a queue of one round.
     """
 
     driven: bool = True
@@ -75,12 +67,7 @@ class GeneratorHealth:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A plain flow beside the workload.
-
-    Attributes:
-        alone_bps: payload bits/s alone, or None when not measured.
-        beside_bps: payload bits/s in the window of the run, or None when unknown.
-    """
+    """A plain flow beside the workload: its payload bits/s alone and in the window of the run."""
 
     alone_bps: float | None = None
     beside_bps: float | None = None
@@ -95,13 +82,11 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One host at one moment, for plots: rates since the previous sample.
+    """One host at one moment: rates since the previous sample.
 
     Attributes:
         seconds: since the start of traffic.
-        host: role in the plan.
-        values: `delivered_bps`, `tx_pause_ratio` and counters, None when unknown. A `Watch` of real hosts also sees
-            `sent_bps`, payload bits/s from this host to others.
+        values: `delivered_bps`, `tx_pause_ratio` and counters. A `Watch` of real hosts also gets `sent_bps`.
     """
 
     seconds: float
@@ -114,18 +99,14 @@ class Measurement:
     """One run on all hosts.
 
     Attributes:
-        hosts: the participating hosts, in the order a, b, ...
-        window_seconds: length of the window of all rates, start-up excluded.
+        window_seconds: of all rates, start-up excluded.
         stable: whether the rates of the window had one level.
-        health: of the traffic generator.
         problems: reasons that void the run: a changed link, moving error counters, lost samples.
         series: every sample, start-up included.
         notes: remarks that void nothing: flow control off, a counter that never counts.
         wrong_bytes: payload bytes that differ from those sent, or None without a comparison.
-        stopped: reason for which the watch stopped the run before its window was full. All readings are then means over
-            all samples, start-up included.
-        victim: a plain flow beside the workload. It counts in host counters and generator readings, but in no other
-            reading. None unless requested and possible (`notes`).
+        stopped: reason of the watch. All readings are then means over all samples.
+        victim: counts in host counters and generator readings, but in no other reading.
     """
 
     hosts: tuple[HostMeasurement, ...]
@@ -140,11 +121,7 @@ class Measurement:
     victim: Victim | None = None
 
     def host(self, name: str) -> HostMeasurement:
-        """Return the readings of one host.
-
-        Raises:
-            KeyError: no such host.
-        """
+        """Return the readings of one host, or raise KeyError."""
         for measured in self.hosts:
             if measured.host == name:
                 return measured
@@ -201,8 +178,7 @@ def _seen(host: HostMeasurement, samples: Sequence[Sample]) -> HostMeasurement:
 START_UP_SECONDS = 2.0
 START_UP_PAUSE_SECONDS = 0.15
 START_UP_PAUSE_RATIO = 0.5
-"""NICs send pause while queue pairs are connected (paper 5.2). More than this time or share within `START_UP_SECONDS`
-is a storm. The default limit of pause within a second stops no run with less."""
+"""NICs send pause while queue pairs are connected (paper 5.2). Within `START_UP_SECONDS`, more is a storm."""
 
 
 def _paused(samples: Sequence[Sample]) -> float | None:

@@ -1,8 +1,7 @@
-"""The number of pairs that decide, and the division of a gate's false-alarm chance among decisions.
+"""The number of pairs that decide, and the shares of a gate's false-alarm chance (docs/explanation/gate-decisions.md).
 
 Without a change, a pair has a given sign with chance `differ` at most: the declared share of disturbed runs, once per
-side. `odds` gives the chance that `needed` of `pairs` have that sign all the same. `rule_for` takes the cheapest rule
-within the decision's share of the gate's false-alarm chance. docs/explanation/gate-decisions.md explains the shares.
+side. `rule_for` takes the cheapest rule within the decision's share of the chance.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _MAX_NEEDED = 40
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """Declared chances of single pairs, for the confidence of a comparison.
+    """Declared chances of single pairs.
 
     Attributes:
         differ: chance that a pair has a given sign without a change.
@@ -37,7 +36,7 @@ class PairRule:
         needed: pairs that must have the same sign.
         pairs: limit on conclusive pairs.
         agreeing: pairs after which the test ends if none differs.
-        void: excess of inconclusive over conclusive pairs that the test tolerates.
+        void: tolerated excess of inconclusive over conclusive pairs.
     """
 
     needed: int
@@ -53,11 +52,8 @@ class PairRule:
 def rule_for(share: float, differ: float, false_negative_rate: float, overlooked: float = 0.05) -> PairRule:
     """Return a short rule within a chance of error, with at least half as many spare pairs as it needs.
 
-    Args:
-        share: allowed chance of a false sign.
-        differ: chance that a pair has a given sign without a change.
-        false_negative_rate: chance that a pair looks the same despite a change.
-        overlooked: allowed chance that a change stays undetected or undecided.
+    `share` is the allowed chance of a false sign, `overlooked` that of a change that stays undetected or undecided. The
+    others are those of `Chances`.
 
     Raises:
         UsageError: no rule of sensible length achieves it.
@@ -91,12 +87,8 @@ def tail(runs: int, reproduced: int, chance: float) -> float:
 class Shares:
     """Division of a gate's false-alarm chance among its decisions.
 
-    Half is for the replay, whose number of decisions is known. Each has the same share (Bonferroni), however the
-    decisions depend on each other. The other half is for finds of the search, whose number is unknown: the j-th has 1 /
-    (j (j + 1)) of it, which sums to 1.
-
-    Attributes:
-        replayed: decisions of the replay.
+    Half is for the replay, in equal shares (Bonferroni). Half is for finds of the search, whose number is unknown: the
+    j-th has 1 / (j (j + 1)) of it, which sums to 1.
     """
 
     false_alarm: float
@@ -108,9 +100,5 @@ class Shares:
         return self.false_alarm / 2 / max(1, self.replayed)
 
     def of_find(self, number: int) -> float:
-        """Return the share of one find.
-
-        Args:
-            number: 1 for the first.
-        """
+        """Return the share of one find. The first has number 1."""
         return self.false_alarm / 2 / (number * (number + 1))

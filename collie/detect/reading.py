@@ -21,9 +21,8 @@ class RunReading:
     """The comparable part of one run.
 
     Attributes:
-        verdict: of the run, by the bounds of its side.
-        delivered_bps: payload bits/s over all receiving hosts, or None when unknown.
-        pause_ratio: share of time for which a host sent pause, the largest over hosts, or None without a counter.
+        delivered_bps: payload over all receiving hosts.
+        pause_ratio: the largest over hosts.
         unbounded: inconclusive only for want of a bound, so its throughput can be compared with the other side's.
     """
 
@@ -57,7 +56,7 @@ class Resolution:
     Attributes:
         pause_ratio: share of time above which pause is an anomaly. Pause differs by a factor of 2, or by `lost`.
         lost: missing share of the other side's throughput, in an anomalous run.
-        lost_when_normal: the same in a run that is normal by the bounds of its side, which fall with it.
+        lost_when_normal: the same in a normal run.
     """
 
     pause_ratio: float
@@ -91,7 +90,6 @@ def sign_of(before: RunReading, after: RunReading, limits: Resolution) -> Sign |
 
 
 def _sign_by_throughput(before: RunReading, after: RunReading, limits: Resolution) -> Sign | None:
-    """Return the sign of a pair with one slow run and one without a bound."""
     judged = after if before.unbounded else before
     if judged.verdict.symptom is not Symptom.LOW_THROUGHPUT:
         return None

@@ -1,11 +1,9 @@
 """The counters that distinguish anomalies with the same symptom.
 
-Two limits of one device can both cause pause. Their counters differ: cache misses here, stalled writes there. A counter
-is *raised* when it is higher, per packet, than in nearly every healthy run of the same device. The *signature* of a run
-is its raised counters, the highest above healthy first. All that the method assumes of a counter is that it is
-diagnostic.
-
-A signature can be empty, for want of healthy runs or of raised counters. The symptom then decides alone.
+Two limits of one device can both cause pause, but their counters differ. A counter is *raised* when it is higher, per
+packet, than in nearly every healthy run of the same device. The *signature* of a run is its raised counters, the
+highest above healthy first. It can be empty, for want of healthy runs or of raised counters. The symptom then decides
+alone.
 """
 
 from __future__ import annotations
@@ -19,13 +17,11 @@ from collie.counters.catalog import Catalog, CounterKind, Role
 from collie.detect.measurement import Measurement
 
 _MIN_HEALTHY = 12
-"""Healthy runs before any counter is called raised."""
 _ORDINARY_SHARE = 0.95
 """Share of the healthy runs at or below the ordinary level."""
 _MIN_HEIGHT = 0.3
 """Doublings above ordinary from which a counter is raised. Counters of one workload vary by some per cent."""
 _MIN_PER_PACKET = 1e-4
-"""Events per packet below which a counter is silent."""
 _SAME_COSINE = 0.7
 _SAME_COSINE_ELSEWHERE = 0.85
 _COMMON = 1.5
@@ -34,11 +30,7 @@ _COMMON = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The raised counters of a run.
-
-    Attributes:
-        raised: counters with their doublings above ordinary, the highest first.
-    """
+    """The raised counters of a run with their doublings above ordinary, the highest first."""
 
     raised: tuple[tuple[str, float], ...] = ()
 
@@ -46,9 +38,8 @@ class Signature:
 def likeness(first: Signature | None, second: Signature | None) -> float:
     """Return how likely two runs share a cause, 0 to 1.
 
-    It is the cosine of the angle between their counter movements, because one cause moves much the same counters at any
-    intensity. All runs have a common coordinate, `_COMMON`, so runs with little movement are alike, and unlike runs
-    with much.
+    It is the cosine between their counter movements, because one cause moves the same counters at any intensity. With
+    the common coordinate `_COMMON`, runs with little movement are alike, and unlike runs with much.
     """
     return _cosine(_heights(first), _heights(second))
 
@@ -56,12 +47,8 @@ def likeness(first: Signature | None, second: Signature | None) -> float:
 def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: bool) -> bool:
     """Whether two runs most likely have one cause: similar movements and the same highest counter.
 
-    Stricter than `likeness`, for anomalies without further runs. Empty signatures never match.
-
-    Args:
-        first: of one run.
-        second: of the other.
-        elsewhere: their transports differ, which demands more similarity.
+    Stricter than `likeness`, for anomalies without further runs, and more so between transports (`elsewhere`). Empty
+    signatures never match.
     """
     if not first or not second or not first.raised or not second.raised:
         return False
@@ -74,7 +61,6 @@ def _heights(signature: Signature | None) -> dict[str, float]:
 
 
 def _cosine(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
-    """Return the cosine of the angle between two sets of heights, neither empty."""
     product = sum(height * theirs.get(name, 0.0) for name, height in ours.items())
     return product / (math.hypot(*ours.values()) * math.hypot(*theirs.values()))
 
@@ -112,11 +98,7 @@ class Levels:
 
 
 class Ordinary:
-    """The levels of a device's healthy runs, learnt run by run.
-
-    Args:
-        catalog: names diagnostic counters and packet counters.
-    """
+    """The levels of a device's healthy runs, learnt run by run."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._names = tuple(counter.name for counter in catalog.counters if counter.kind is CounterKind.DIAGNOSTIC)
@@ -152,10 +134,7 @@ def mean_signature(signatures: Sequence[Signature]) -> Signature:
 
 
 def same_counters(first: Signature, second: Signature) -> bool | None:
-    """Whether the counters of one workload moved alike in two runs, or None when none moved.
-
-    Less strict than `same_cause`: the question is whether the same anomaly is reproduced.
-    """
+    """Whether the counters of one workload moved alike in two runs, or None when none moved."""
     return likeness(first, second) >= _SAME_COSINE if first.raised or second.raised else None
 
 

@@ -37,9 +37,8 @@ class Symptom(StrEnum):
     def is_related(self, other: Symptom | None) -> bool:
         """Whether one cause can produce either symptom, from run to run.
 
-        A device that retransmits too early loses throughput, packets or whole queue pairs, from one run to the next.
-        Pause is related to no other symptom: a paused sender also loses throughput, and pause is reported then. A wrong
-        payload is not related either, because slow or lost payload finally arrives correct.
+        A device that retransmits too early loses throughput, packets or whole queue pairs. A paused sender also loses
+        throughput, but pause is reported then. Slow or lost payload finally arrives correct.
         """
         return other is self or (other is not None and _ALONE.isdisjoint((self, other)))
 
@@ -65,10 +64,8 @@ class Verdict:
     """The judgement of a measurement. It has no truth value, because `if verdict` would merge two of three outcomes.
 
     Attributes:
-        outcome: normal, anomalous or inconclusive.
-        symptom: of an anomalous run, else None.
         severity: max(pause ratio, 1 - delivered / bound), 0..1, or 0 unless anomalous.
-        host: the host with the symptom, or None unless anomalous.
+        host: the host with the symptom.
         reason: one sentence with the figures.
         margin: deciding reading over its threshold, 1 when a disturbance can have contributed, 0 unless anomalous.
         signature: the raised counters, or None without a comparison.

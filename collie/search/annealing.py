@@ -4,16 +4,15 @@ Terms. The *current* point is the paper's P_old with its reading M_old. A *stage
 temperature to the last. Stages follow the rank of the counters and start again after the last.
 
 Rules.
-1. The first `ranking_points` proposals are random. Their readings rank the counters by std / mean.
+1. The first `ranking_points` proposals are random and rank the counters by std / mean.
 2. A proposal mutates the current point, or is random without one. The paper mutates "in ONE search dimension" of four:
-   step `group` redraws everything in one of these, step `one` changes one dimension of the space.
+   step `group` redraws one of these, step `one` changes one dimension of the space.
 3. A reading that is worse for the NIC replaces the current point. A better one does so with probability exp(-dE / T).
-   M_old moves with P_old: the printed algorithm never refreshes it and compares every point with the first.
-4. Each stage begins at a random point.
-5. An anomaly ends the walk: the next proposal is random.
-6. A skipped proposal counts at its temperature like a measured one (the `continue` of Algorithm 1) and leaves the point
-   alone. A failed or unsupported one leaves both alone. After `_PATIENCE` of these in a row, known anomalies surround
-   the point and the walk starts afresh.
+   The printed algorithm never refreshes M_old. Here it moves with P_old.
+4. Each stage begins at a random point, and so does the walk after an anomaly.
+5. A skipped proposal counts at its temperature (the `continue` of Algorithm 1). A failed or unsupported one does not.
+   After `_PATIENCE` proposals in a row without a measurement, known anomalies surround the point. The walk starts
+   afresh.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from dataclasses import dataclass
 from random import Random
 
 from collie.counters.catalog import Catalog
-from collie.detect.measurement import Measurement
-from collie.search.objective import Objective, rank, readings
+from collie.search.objective import Objective, Stages, readings
 from collie.search.recipe import Recipe, Step
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.space import Space
@@ -33,7 +31,7 @@ from collie.workloads.workload import Workload
 
 _PATIENCE = 20
 _TRIES = 200
-"""Limit on draws of a group. When none fits the rest of the workload, one dimension is mutated."""
+"""Draws of a group that fits the rest of the workload, before one dimension is mutated."""
 _GROUPS = (
     {
         *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"),
@@ -42,7 +40,7 @@ _GROUPS = (
     {"mrs_per_qp", "mr_bytes"},
     {"messages"},
 )
-"""The paper's host topology, memory allocation and message pattern (section 4). All other dimensions are transport."""
+"""The paper's host topology, memory allocation and message pattern (section 4). All else is transport."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +59,7 @@ class Annealing:
         self._space = space
         self._catalog = catalog
         self._rng = rng
-        self._ranking: list[Measurement] = []
-        self._objectives: tuple[Objective, ...] = ()
-        self._stage = 0
+        self._stages = Stages(recipe, catalog)
         self._temperature = recipe.schedule.start
         self._runs_at_temperature = 0
         self._current: _Point | None = None
@@ -73,12 +69,12 @@ class Annealing:
     @property
     def driven(self) -> str | None:
         """The counter of this stage, or None during ranking."""
-        return self._objective.counter if self._objectives else None
+        return self._stages.driven
 
     @property
     def temperature(self) -> float | None:
-        """The temperature of this stage, or None during ranking."""
-        return self._temperature if self._objectives else None
+        """The temperature, or None during ranking."""
+        return self._temperature if self._stages.objective else None
 
     def ask(self) -> Workload:
         """Propose a random point or a neighbour of the current one."""
@@ -91,28 +87,25 @@ class Annealing:
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Move, stay or start afresh."""
+        objective = self._stages.objective
         if answer.outcome is not ProposalOutcome.MEASURED or answer.measurement is None:
             self._refused += 1
             if self._refused >= _PATIENCE:
                 self._current = None
                 self._refused = 0
-            if answer.outcome is ProposalOutcome.SKIPPED and self._objectives:
+            if answer.outcome is ProposalOutcome.SKIPPED and objective:
                 self._cool()
             return
         self._refused = 0
-        point = _Point(workload, readings(self._catalog, answer.measurement))
-        if not self._objectives:
-            self._rank(answer.measurement)
+        if objective is None:
+            self._stages.rank(answer.measurement)
             return
+        point = _Point(workload, readings(self._catalog, answer.measurement))
         if answer.found:
             self._current = None
-        elif self._current is None or self._accepts(self._current, point):
+        elif self._current is None or self._accepts(objective, self._current, point):
             self._current = point
         self._cool()
-
-    @property
-    def _objective(self) -> Objective:
-        return self._objectives[self._stage % len(self._objectives)]
 
     def _mutated(self, workload: Workload) -> Workload:
         if self._recipe.schedule.step is Step.GROUP:
@@ -124,18 +117,11 @@ class Annealing:
                     return candidate
         return self._space.mutate(workload, self._rng)
 
-    def _rank(self, measurement: Measurement) -> None:
-        self._ranking.append(measurement)
-        if len(self._ranking) >= self._recipe.ranking_points:
-            self._objectives = rank(self._catalog, self._ranking, self._recipe.drives)
-            self._ranking.clear()
-            self._current = None
-
-    def _accepts(self, old: _Point, new: _Point) -> bool:
-        before, after = old.readings[self._objective.counter], new.readings[self._objective.counter]
+    def _accepts(self, objective: Objective, old: _Point, new: _Point) -> bool:
+        before, after = old.readings[objective.counter], new.readings[objective.counter]
         if before is None or after is None:
             return before is None  # a reading that one side lacks cannot be compared
-        change = self._objective.energy(before, after)
+        change = objective.energy(before, after)
         return change < 0 or self._rng.random() < math.exp(-change / self._temperature)
 
     def _cool(self) -> None:
@@ -147,7 +133,7 @@ class Annealing:
         self._temperature *= schedule.decay
         if self._temperature < schedule.end:
             self._temperature = schedule.start
-            self._stage += 1
+            self._stages.advance()
             self._current = None
 
 

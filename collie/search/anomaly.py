@@ -1,4 +1,4 @@
-"""An anomaly: a confirmed workload, its minimal feature set, and the sentence that describes it."""
+"""An anomaly: a confirmed workload, its minimal feature set, and its sentence."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def require_id(name: str) -> str:
-    """Return the id of an anomaly.
-
-    Raises:
-        ValueError: not a valid id.
-    """
+    """Return the id of an anomaly, or raise ValueError for an invalid one."""
     if not _ID.fullmatch(name):
         raise ValueError(f"{name[:40]!r} is no id of an anomaly")
     return name
@@ -42,24 +38,19 @@ class Anomaly:
 
     Attributes:
         id: `a1`, `a2`, ... within the campaign.
-        symptom: symptom that the confirmation reproduced.
         severity: max(pause ratio, 1 - delivered / bound) of the confirming runs, median.
         workload: the simplest workload that extraction found. Satisfies `mfs`.
-        found_as: the workload that the search proposed.
-        mfs: the conditions. Incomplete when extraction did not finish.
+        found_as: the proposed workload.
         reason: the verdict's sentence with its figures.
-        host: the host that shows the symptom.
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
-        extraction_runs: runs of the extraction, revisions included.
-        complete: extraction finished: neither the budget nor its limit of runs cut it short.
+        extraction_runs: revisions included.
+        complete: neither the budget nor its limit of runs cut the extraction short.
         trials, passed: runs inside the conditions, and those of them that reproduced the symptom.
-        confidence: (passed + 1) / (trials + 2), the chance that the next run reproduces it, or None without an
-            explanation.
+        confidence: chance that the next run reproduces it, or None without an explanation.
         revised: earlier explanations that a measurement contradicted, oldest first.
-        telling: counters that moved most against plain traffic. May be empty.
-        hint: the likely cause by these counters, or empty without them.
-        same_as: id of the anomaly whose explanation covers this one, if any.
+        telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
+        same_as: id of the anomaly whose explanation covers this one.
     """
 
     id: str
@@ -83,7 +74,7 @@ class Anomaly:
     revised: tuple[Mfs, ...] = ()
 
     def with_reproduction(self) -> Anomaly:
-        """Return the anomaly with one more run inside its conditions that reproduced it."""
+        """Return the anomaly with one more reproducing run inside its conditions."""
         trials, passed = self.trials + 1, self.passed + 1
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
 
@@ -109,7 +100,7 @@ def chance_of_next(passed: int, trials: int) -> float:
 
 
 class KnownAnomalies:
-    """The minimal feature sets found so far. A search does not measure workloads that they cover."""
+    """The minimal feature sets found so far. A search skips workloads that they cover."""
 
     def __init__(self, sets: Iterable[Mfs] = ()) -> None:
         self._sets = list(sets)
@@ -128,9 +119,9 @@ class KnownAnomalies:
 
 
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:
-    """Name the traffic of an anomaly: transport and operation, as far as they matter or one forces the other.
+    """Name transport and operation, as far as they matter or one forces the other.
 
-    An incomplete explanation does not show whether they matter, so both are named.
+    An incomplete explanation names both.
     """
     stated = {condition.dimension: condition for condition in mfs.conditions}
     qp_type, opcode = stated.get("qp_type"), stated.get("opcode")
@@ -200,7 +191,6 @@ _PHRASES = {
     "wqe_batch <= 1": "work requests are posted one by one",
     "signal_every <= 1": "every post completes",
 }
-"""Conditions with a phrase to themselves."""
 
 _COUNTED = {
     "requesters": ("host requests", "hosts request", " from one"),

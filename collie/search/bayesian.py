@@ -1,18 +1,14 @@
 """Bayesian optimisation through optuna: the paper's second contender (section 7.2), with a modern sampler.
 
-Terms. An *observation* is a workload with its readings. A *stage* drives one counter.
-
-Rules.
-1. The first `ranking_points` proposals are random. Their readings rank the counters by std / mean. Stages follow that
-   order and start again after the last, as the paper states for its search and its contender.
+1. The first `ranking_points` proposals are random and rank the counters by std / mean. A *stage* drives one counter.
+   Stages follow that order and start again after the last, as the paper states.
 2. A stage maximises log(1 + reading) of a diagnostic counter, or minimises that of a performance counter. It knows the
    latest `history` observations of all stages.
 3. Ordered dimensions are positions on the ladder, which is about logarithmic. A list of sizes is its length and one
    position per element, with idle elements beyond the length. Other dimensions are categories.
-4. A suggestion that breaks constraints becomes the nearest valid workload, dimension by dimension in the order of
-   drawing. The sampler learns of that workload, not of its suggestion.
+4. A suggestion that breaks constraints becomes the nearest valid workload. The sampler learns of that workload.
 5. Covered, failed and unsupported workloads count as the worst reading so far, or the sampler would propose them again.
-   After `_PATIENCE` of them in a row comes a random proposal, whose reading counts as well.
+   After `_PATIENCE` of them in a row comes a random proposal.
 """
 
 from __future__ import annotations
@@ -26,9 +22,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from collie.counters.catalog import Catalog
-from collie.detect.measurement import Measurement
 from collie.errors import UsageError
-from collie.search.objective import Objective, rank, readings
+from collie.search.objective import Objective, Stages, readings
 from collie.search.recipe import Recipe, Sampler
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Choice, Ordered, Vector
@@ -65,7 +60,7 @@ class Encoding:
                         self.distributions[f"{name}.{index}"] = IntDistribution(0, last)
 
     def decode(self, parameters: Mapping[str, int]) -> Workload | None:
-        """Return the workload nearest to some parameters, or None when repair reaches a dead end."""
+        """Return the nearest workload, or None when repair reaches a dead end."""
         wanted: dict[str, Any] = {}
         for name, dimension in self._space.dimensions.items():
             match dimension:
@@ -98,19 +93,14 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """One workload and its readings.
-
-    Attributes:
-        parameters: names and values as optuna knows them.
-        readings: by counter, or empty without a measurement.
-    """
+    """Optuna's parameters of one workload, and its readings by counter, empty without a measurement."""
 
     parameters: Mapping[str, int]
     readings: Mapping[str, float | None]
 
 
 class BayesianSearch:
-    """Proposes the suggestions of an optuna sampler. The module docstring has terms and rules.
+    """Proposes the suggestions of an optuna sampler by the rules above.
 
     Raises:
         UsageError: a package that the sampler needs is not installed.
@@ -134,24 +124,23 @@ class BayesianSearch:
         self._study: Study | None = None
         self._observed_by_study = 0
         self._history: list[_Observation] = []
-        self._ranking: list[Measurement] = []
-        self._objectives: tuple[Objective, ...] = ()
-        self._stage = 0
+        self._stages = Stages(recipe, catalog)
         self._measured_in_stage = 0
         self._refused = 0
 
     @property
     def driven(self) -> str | None:
         """The counter of this stage, or None during ranking."""
-        return self._objective.counter if self._objectives else None
+        return self._stages.driven
 
     def ask(self) -> Workload:
         """Propose the sampler's suggestion, or a random point."""
-        if not self._objectives or self._refused >= _PATIENCE:
+        objective = self._stages.objective
+        if objective is None or self._refused >= _PATIENCE:
             return self._space.sample(self._rng)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            trial = self._current_study().ask(self._encoding.distributions)
+            trial = self._current_study(objective).ask(self._encoding.distributions)
         return self._encoding.decode(trial.params) or self._space.sample(self._rng)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
@@ -163,23 +152,16 @@ class BayesianSearch:
         )
         if measured is None:
             return
-        if not self._objectives:
-            self._ranking.append(measured)
-            if len(self._ranking) >= self._recipe.ranking_points:
-                self._objectives = rank(self._catalog, self._ranking, self._recipe.drives)
-                self._ranking.clear()
+        if self._stages.objective is None:
+            self._stages.rank(measured)
             return
         self._measured_in_stage += 1
         if self._measured_in_stage >= self._recipe.bayesian.runs_per_counter:
             self._measured_in_stage = 0
-            self._stage += 1
+            self._stages.advance()
             self._study = None
 
-    @property
-    def _objective(self) -> Objective:
-        return self._objectives[self._stage % len(self._objectives)]
-
-    def _current_study(self) -> Study:
+    def _current_study(self, objective: Objective) -> Study:
         import optuna
         from optuna.trial import TrialState, create_trial
 
@@ -190,8 +172,8 @@ class BayesianSearch:
             fresh = latest
         else:
             fresh = self._history[self._observed_by_study :]
-        values = [self._value(observation) for observation in fresh]
-        worst = min((value for seen in latest if (value := self._value(seen)) is not None), default=0.0)
+        values = [_value(observation, objective) for observation in fresh]
+        worst = min((value for seen in latest if (value := _value(seen, objective)) is not None), default=0.0)
         for observation, value in zip(fresh, values, strict=True):
             self._study.add_trial(
                 create_trial(
@@ -204,12 +186,13 @@ class BayesianSearch:
         self._observed_by_study = len(self._history)
         return self._study
 
-    def _value(self, observation: _Observation) -> float | None:
-        reading = observation.readings.get(self._objective.counter)
-        if reading is None or not math.isfinite(reading):
-            return None
-        value = math.log1p(max(0.0, reading))
-        return value if self._objective.rises else -value
+
+def _value(observation: _Observation, objective: Objective) -> float | None:
+    reading = observation.readings.get(objective.counter)
+    if reading is None or not math.isfinite(reading):
+        return None
+    value = math.log1p(max(0.0, reading))
+    return value if objective.rises else -value
 
 
 def _sampler(recipe: Recipe, seed: int) -> BaseSampler:

@@ -17,20 +17,11 @@ _FACTORS = {**PRODUCTS, "total_qps": ("direction", "qps")}
 
 
 def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Workload | None:
-    """Return the workload with one condition broken and all others kept.
+    """Return the workload, which satisfies `mfs`, with one condition broken, or None if nothing breaks it alone.
 
-    A control should stand well clear of the threshold. A dimension takes its plain value, or else the value farthest
-    from the threshold. A derived feature moves as far as any mixture of its dimensions allows, with the fewest
-    dimensions changed. Where that breaks another condition or a constraint, one more dimension may compensate.
-
-    Args:
-        workload: satisfies `mfs`.
-        mfs: all conditions.
-        condition: the one to break.
-        space: gives values and constraints.
-
-    Returns:
-        None when no value of the space breaks this condition alone.
+    A dimension takes its plain value, or else the value farthest from the threshold. A derived feature moves as far as
+    any mixture of its dimensions allows, with the fewest changed. Where that breaks another condition or a constraint,
+    one more dimension may compensate.
     """
     others = [other for other in mfs.conditions if other != condition]
     breaking = [w for w in _candidates(workload, condition, space) if not condition.holds(w)]

@@ -1,8 +1,8 @@
 """Candidate workloads for the next probe of an extraction.
 
-All derive from the simplest workload that reproduces the anomaly. *Near* ones differ from it in one dimension, or reach
-the same feature value by another route. *Corners* are as plain as a hypothesis allows, *groups* are plain in several
-dimensions at once, and *draws* are random points inside a hypothesis. `search.extract` chooses among them.
+*Near* ones differ from the simplest reproducing workload in one dimension, or reach the same feature value by another
+route. *Corners* are as plain as a hypothesis allows, *groups* are plain in several dimensions at once, and *draws* are
+random points inside a hypothesis.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ _ORDERED_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One workload.
+    """One workload with its coordinates.
 
     Attributes:
-        workload: valid in the space.
-        point: its coordinates (`search.limits`), shape (limits).
-        complexity: its distance from plain (`search.plainness`).
-        place: coordinates for distances to others (`search.plainness`).
+        point: in `search.limits`, shape (limits).
+        complexity: its distance from plain.
+        place: for distances to others (`search.plainness`).
     """
 
     workload: Workload
@@ -52,21 +51,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value of a dimension and the index of the near workload that has it, or None for the simplest workload."""
+    """A value and the index of the near workload that has it, or None for the simplest workload."""
 
     value: Any
     near: int | None
 
 
 class Candidates:
-    """Proposes workloads.
-
-    Args:
-        space: values and constraints.
-        limits: gives the coordinates.
-        rng: generator for draws.
-        possible: whether a workload may run and could inform.
-    """
+    """Proposes workloads that are `possible`: they may run and could inform."""
 
     def __init__(
         self, space: Space, limits: CandidateLimits, rng: Random, possible: Callable[[Workload], bool]
@@ -82,7 +74,7 @@ class Candidates:
         self._values: dict[str, list[_Value]] = {}
 
     def around(self, simplest: Workload, hypotheses: Hypotheses) -> list[Candidate]:
-        """Return candidates, given the simplest workload so far and the possible explanations."""
+        """Return candidates by the simplest workload so far and the possible explanations."""
         if simplest != self._simplest:
             self._list_neighbours(simplest)
         found = {candidate.workload: candidate for candidate in self._near}
@@ -123,14 +115,12 @@ class Candidates:
         return workload if workload not in (None, simplest) and self._possible(workload) else None
 
     def _corner(self, fits: Flags) -> dict[str, Any]:
-        """Pick for each dimension the plainest value that a hypothesis allows."""
         return {
             name: next(choice.value for choice in values if choice.near is None or fits[choice.near])
             for name, values in self._values.items()
         }
 
     def _draw(self, fits: Flags) -> dict[str, Any]:
-        """Pick for most dimensions any value that a hypothesis allows."""
         picked = {}
         for name, values in self._values.items():
             share = _CHOICE_SHARE if isinstance(self._space.dimensions[name], Choice) else _ORDERED_SHARE
@@ -140,7 +130,6 @@ class Candidates:
         return picked
 
     def _group(self, _fits: Flags) -> dict[str, Any]:
-        """Pick plain values for some of the dimensions that are not plain."""
         odd = [name for name, values in self._values.items() if values[0].near is not None]
         names = self._rng.sample(odd, self._rng.randint(1, len(odd))) if odd else []
         return {name: self._values[name][0].value for name in names}
@@ -193,7 +182,7 @@ def _trades(space: Space, simplest: Workload, fewer: str, more: str) -> Iterator
 
 
 def _other_entries(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
-    """Yield messages and splits whose entries are as short and as long as those of the simplest workload."""
+    """Yield messages and splits with the shortest and longest entries of the simplest workload."""
     entries = [size for message in simplest.segments() for size in message]
     small, large, count = min(entries), max(entries), simplest.sge_count
     if "messages" not in space.dimensions or "sge_split" not in space.dimensions or count == 1 or small == large:

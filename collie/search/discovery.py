@@ -1,20 +1,19 @@
 """The chance of another find within the next hour, from the finds so far.
 
-A *kind* is an anomaly with all workloads that its minimal feature set covers. The model is that the search reaches each
-kind at a rate specific to it, in no particular order (Poisson). Two estimates give the rate of new kinds. The larger
-counts, because to stop too early costs an anomaly and to go on too long costs an hour.
+A *kind* is an anomaly with all workloads that its minimal feature set covers. The search reaches each kind at a
+specific rate, in no particular order (Poisson). The larger of two estimates counts, because to stop too early costs an
+anomaly and to go on too long costs an hour.
 
 1. From repeats (Good and Turing): of n sightings, n1 are of kinds seen once. About n1 / n of the next sightings are new
    kinds. Sightings come at n / T per hour, so new kinds come at (n / T) (n1 / n) = n1 / T.
-2. From recent finds: k finds in the second half of the search give k / (T / 2) per hour. Extraction fills the first
-   hours, and skipped proposals cost nothing, so a search sees more per hour later on.
+2. From recent finds: k finds in the second half of the search give k / (T / 2) per hour.
 3. Half a sighting is added to n1 and to k for chance. It gives the estimate when nothing was found.
 4. After t hours without a new kind, the rate is below 3 / t per hour with 95 % confidence (rule of three: e^-3 = 5 %).
    The estimate is never above that.
 5. At r new kinds per hour, the chance of at least one within the next hour is 1 - e^-r.
 
 Consecutive sightings of one kind count once, because a climbing search stays near its last find. The estimate excludes
-kinds that this strategy cannot reach, and a change of strategy refutes it.
+kinds that this strategy cannot reach.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ _RULE_OF_THREE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A proposal that belongs to a kind, found then or known before.
-
-    Attributes:
-        kind: id of the anomaly.
-    """
+    """A proposal that belongs to a kind, named by the id of its anomaly."""
 
     seconds: float
     kind: str
@@ -50,10 +45,8 @@ class DiscoveryEstimate:
 
     Attributes:
         next_hour_chance: of at least one new kind within the next hour of testbed time.
-        seen_once: kinds with one sighting.
         found_of_late: kinds found in the second half of the search.
         quiet_seconds: since the last find, or since the beginning without one.
-        elapsed_seconds: testbed time of the search.
     """
 
     next_hour_chance: float
@@ -65,7 +58,7 @@ class DiscoveryEstimate:
 
     @property
     def sentence(self) -> str:
-        """The estimate with its figures, for the report."""
+        """The estimate with its figures."""
         chance = f"{100 * self.next_hour_chance:.0f} %"
         if not 0.01 <= self.next_hour_chance <= 0.99:
             chance = "under 1 %" if self.next_hour_chance < 0.01 else "over 99 %"
@@ -83,16 +76,10 @@ class DiscoveryEstimate:
 def estimate_discovery(
     finds: Sequence[float], sightings: Iterable[Sighting], elapsed_seconds: float
 ) -> DiscoveryEstimate | None:
-    """Estimate the chance of another find.
+    """Estimate the chance of another find, or None before any time has passed.
 
-    Args:
-        finds: time of each find, in seconds of testbed time.
-        sightings: of every kind, its find included, in order of time. A skipped proposal is a sighting of the known
-            anomaly that covers it.
-        elapsed_seconds: testbed time of the search.
-
-    Returns:
-        None before any time has passed.
+    `finds` are seconds of testbed time. `sightings` of every kind are in order of time, finds included. A skipped
+    proposal is a sighting of the anomaly that covers it.
     """
     if elapsed_seconds <= 0:
         return None

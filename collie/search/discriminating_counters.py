@@ -1,14 +1,11 @@
 """Counters that an anomaly moved most against plain traffic, and the likely cause that they suggest.
 
 1. Readings are compared per second and per packet, and the smaller advance counts. Small messages raise all packet
-   counts, and a stalled host lowers all rates. The anomaly moved a counter that rises by both measures.
-2. Plain traffic varies by message size, opcode and transport. The reference is the median over the plain runs, in
-   logarithms. An advance within their spread does not count.
+   counts, and a stalled host lowers all rates.
+2. The reference is the median over the plain runs, in logarithms. An advance within their spread does not count.
 3. A counter at zero in plain traffic has no ratio, so a floor of one event per thousand packets replaces zero. Rarer
    events cannot limit throughput.
 4. Counters that restate the symptom are left out: under pause, the pause counters and their receive buffer.
-
-The result is evidence, not proof.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ MAX_DISCRIMINATING = 3
 _MIN_FACTOR = 2.0
 _FLOOR_PER_PACKET = 1e-3
 _GAUGE_FLOOR = 1.0
-"""Floor of a gauge, in its unit: a percentage that moves by less than one has not moved."""
+"""Of a gauge, in its unit: a percentage that moves by less than one has not moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +32,8 @@ class DiscriminatingCounter:
     """One counter that an anomaly moved.
 
     Attributes:
-        counter: name as the driver spells it.
         component: the component that it points at.
-        factor: reading over that of plain traffic. The smaller of per second and per packet.
-        meaning: one line for readers.
+        factor: reading over that of plain traffic, the smaller of per second and per packet.
     """
 
     counter: str
@@ -50,16 +45,9 @@ class DiscriminatingCounter:
 def rank(
     measurement: Measurement, plain: Sequence[Measurement], symptom: Symptom, catalog: Catalog
 ) -> tuple[tuple[DiscriminatingCounter, ...], str]:
-    """Return the counters that an anomaly moved, most moved first, and a hint for its cause.
+    """Return the counters that a reproducing run moved against plain runs, most moved first, and a hint for the cause.
 
-    Args:
-        measurement: a run that reproduced the anomaly.
-        plain: runs of plain traffic on the same testbed: siblings and calibration.
-        symptom: its symptom.
-        catalog: counters of the NIC.
-
-    Returns:
-        Nothing and an empty hint without runs to compare or counters that moved.
+    Both are empty without runs to compare or counters that moved.
     """
     packets = _packets(measurement, catalog)
     compared = [(run, count) for run in plain if (count := _packets(run, catalog))]
@@ -119,7 +107,6 @@ _EFFECTS = {
 
 
 def _candidates(symptom: Symptom, catalog: Catalog) -> list[Counter]:
-    """Return the counters that can add to the symptom."""
     if symptom is not Symptom.PAUSE:
         return [counter for counter in catalog.counters if counter.kind in {CounterKind.DIAGNOSTIC, CounterKind.PAUSE}]
     restating = {counter.component for counter in catalog.counters if counter.role is Role.TX_PAUSE}
@@ -134,11 +121,10 @@ def _packets(measurement: Measurement, catalog: Catalog) -> float:
 
 
 _Run = tuple[Measurement, float]
-"""A run and its packets/s."""
 
 
 def _advance(counter: Counter, reproduced: _Run, plain: Sequence[_Run], typical: float) -> float | None:
-    """Return the advance of a counter by its worst measure, as a logarithm, or None when unknown or within the spread.
+    """Return the advance by its worst measure, as a logarithm, or None when unknown or within the spread.
 
     `typical` is the packets/s of plain traffic, for the floor of rates per second.
     """

@@ -26,13 +26,13 @@ _UNLIKE, _ALIKE = 0.4, 0.95
 _BY_CHANCE = 0.6
 """Weight of an anomalous run of the search, where several causes can act at once."""
 _SURELY = 0.75
-"""Minimum weight of a run that counts as reproducing the anomaly."""
+"""Minimum weight of a reproducing run."""
 _HIDDEN = 0.3
-"""Weight below which an anomalous run counts as hiding this anomaly."""
+"""Weight below which an anomalous run hides this anomaly."""
 _SURE_MARGIN = 2.0
 """Multiple of the threshold at which one run is enough to move the finding."""
 _MAX_HEALTHY = 200
-"""Limit on healthy runs used: the same transport first, then the latest."""
+"""Healthy runs used: the same transport first, then the latest."""
 _EVERYTHING = 3
 """Workloads that must reproduce the anomaly before the result is "any workload"."""
 _NEARNESS = 3.0
@@ -41,16 +41,10 @@ _OPEN_PRIOR = 0.1
 
 
 def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
-    """Return the weight of a run as evidence on an anomaly.
+    """Return the weight of a run as evidence on an anomaly with a symptom and a cause.
 
-    Args:
-        verdict: of the run.
-        symptom: of the anomaly.
-        cause: the raised counters of the finding.
-
-    Returns:
-        1 when the run reproduces the anomaly, less when other counters are raised; -1 for a healthy run, or 0 without
-        information.
+    It is 1 when the run reproduces the anomaly, less when other counters are raised, -1 for a healthy run, and 0
+    without information.
     """
     if verdict.is_inconclusive:
         return 0.0
@@ -66,12 +60,7 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
 
 @dataclass(slots=True)
 class _Votes:
-    """Verdicts on one workload since the extraction began.
-
-    Attributes:
-        shows, healthy: runs that reproduced the anomaly, and healthy runs.
-        margin: the largest multiple of the threshold among them.
-    """
+    """Verdicts on one workload since the extraction began. `margin` is the largest of the reproducing runs."""
 
     asked: int = 0
     shows: int = 0
@@ -82,15 +71,7 @@ class _Votes:
 class Evidence:
     """The evidence on one finding, updated run by run.
 
-    Args:
-        finding: a confirmed anomalous workload.
-        symptom: its symptom.
-        space: gives plain values.
-        known: whether an earlier anomaly covers a workload.
-        measured: every verdict of the campaign, the finding's included.
-
-    Attributes:
-        limits: the limits that an explanation can set.
+    `known` is whether an earlier anomaly covers a workload. `measured` holds every verdict of the campaign.
     """
 
     def __init__(
@@ -158,7 +139,7 @@ class Evidence:
         return votes is None or votes.asked < policy.repeats
 
     def chance_hidden(self, candidates: list[Candidate]) -> Floats:
-        """Return for each candidate the chance that another anomaly hides the answer, by the runs nearby."""
+        """Return the chance that another anomaly hides each candidate's answer, by the runs nearby."""
         observed = np.array(self._places)
         # One by one: all differences at once do not fit the caches.
         distances = np.array([np.abs(observed - candidate.place).sum(axis=1) for candidate in candidates])
@@ -178,7 +159,7 @@ class Evidence:
 
     @property
     def reproduced(self) -> list[Workload]:
-        """Return every workload that reproduced the anomaly, in the search or since."""
+        """Every workload that reproduced the anomaly, in the search or since."""
         observed = [workload for workload, weight in self._observed_weights.items() if weight >= _BY_CHANCE * _SURELY]
         return observed + [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
 

@@ -1,19 +1,17 @@
 """Extraction of a minimal feature set (MFS) from one anomalous workload (paper section 5.3).
 
-The paper makes one dimension after another plain. That costs a run per dimension and more per threshold, and never
-finds a condition that plain traffic satisfies ("no batching"). Here every run of the search and the extraction is
-evidence on all conditions at once.
+The paper makes one dimension after another plain. It never finds a condition that plain traffic satisfies ("no
+batching"). Here every run of the search and the extraction is evidence on all conditions at once.
 
 Terms. The *finding* is the confirmed workload. A *hypothesis* is a conjunction of conditions that holds for the
 finding. A *probe* is a workload that the extraction asks to run. A run *reproduces* the anomaly when it is anomalous
-with the same or a related symptom and the same counters are raised (`search.evidence`). A run with another anomaly
-gives no evidence, because that anomaly hides this one.
+with the same or a related symptom and the same counters are raised. Another anomaly hides this one and gives no
+evidence (`search.evidence`).
 
 Algorithm.
 1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
 2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most: at one half, either answer
-   excludes half of them. Among equals the plainest runs, so the finding becomes simpler. Workloads that known anomalies
-   cover are not asked.
+   excludes half of them. Among equals the plainest runs, so the finding becomes simpler.
 3. *Stop* when no candidate has an open answer. The most probable hypothesis is the MFS.
 
 Invariant. The finding lies inside every hypothesis. A healthy run costs each hypothesis that covers it a factor of
@@ -31,9 +29,6 @@ has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain: 46 li
     21-24    reproduced   random and plain workloads inside the set
 
 Probes 10 and 12 drop dimensions along the way. All 17 runs inside the set reproduce, so the confidence is 18/19 = 95 %.
-
-Cost. Some four conditions among forty limits, each with a threshold, are about 25 bits. Runs of the search pay for some
-of them.
 """
 
 from __future__ import annotations
@@ -56,10 +51,9 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
 
 Probes = Generator[Workload, Verdict | None, "Extracted"]
-"""Yields workloads; receives a verdict, or None when the workload cannot run; returns the result."""
+"""Yields workloads; receives a verdict, or None when the workload cannot run."""
 
 Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
-"""Gives the campaign's judged runs so far."""
 
 _OPEN_BITS = 0.45
 """Entropy below which an answer counts as known: a chance of 9 or 91 %."""
@@ -69,7 +63,7 @@ _IMPATIENCE = 0.02
 _PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
 _SIBLING_COST = 0.5
-"""Cost, in runs, of a plain sibling that a verdict on throughput still needs."""
+"""Runs for a plain sibling that a verdict on throughput still needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +72,9 @@ class Extracted:
 
     Attributes:
         workload: the simplest workload found. Satisfies `mfs`.
-        complete: False when the limit of runs was reached and `mfs` covers healthy runs. Without any condition, True
-            only if every workload reproduces the anomaly.
-        trials: runs inside `mfs`, of the search and the extraction, without hidden ones.
-        passed: trials that reproduced the anomaly.
+        complete: the runs sufficed, or every run inside `mfs` reproduced. Without any condition: every workload
+            reproduces the anomaly.
+        trials, passed: runs inside `mfs` without hidden ones, and those of them that reproduced.
     """
 
     mfs: Mfs
@@ -118,14 +111,8 @@ def extract(
 ) -> Probes:
     """Find the minimal feature set of a confirmed anomaly.
 
-    Args:
-        workload: the finding.
-        symptom: its symptom.
-        space: dimensions, their plain values and constraints.
-        policy: reliability of a run and the limit of runs.
-        known: whether an earlier anomaly covers a workload. Such a probe is not asked.
-        measured: the campaign's judged runs.
-        has_bound: whether a workload can be judged without a run of its plain sibling.
+    A probe that an earlier anomaly covers (`known`) is not asked. `measured` gives the campaign's judged runs so far,
+    and `has_bound` whether a verdict needs no run of the plain sibling.
     """
     asked = 0
     before = list(measured())

@@ -1,20 +1,18 @@
 """Guided search: learn which dimension moves which counter, then propose the worst workload for each counter.
 
-Terms. A *transport* is a pair of QP type and opcode. A counter differs in meaning between transports. A *goal* is one
-diagnostic counter of one transport, per second or per message. Counters are products of contributions of dimensions
-(twice the queue pairs, twice the lookups), so their logarithms are nearly sums. A linear model in the ladder positions
-learns these from few runs.
+Terms. A *transport* is a pair of QP type and opcode. A *goal* is one diagnostic counter of one transport, per second or
+per message. Counters are products of contributions of dimensions (twice the queue pairs, twice the lookups), so their
+logarithms are nearly sums. A linear model in the ladder positions learns these from few runs.
 
 Method.
 1. The first `starts` proposals are random, transports in turn. Half of the values come from the ends of their ladders,
    where limits are exceeded.
 2. Goals then follow in turn. A Bayesian linear regression over all runs (other transports count less) weighs every
    value of every dimension. The weights are drawn from their posterior (Thompson sampling), which tries unknown effects
-   both ways. Each dimension in the order of drawing takes a value with a probability that grows with its predicted
-   effect. Half of the proposals draw their message sizes at random.
+   both ways. Each dimension takes a value with a probability that grows with its predicted effect.
 3. Goals of one transport with correlated readings are driven in turn, not side by side.
-4. Each value becomes random with a small chance that grows with every consecutive covered proposal, to leave covered
-   corners. A share of the proposals stays random.
+4. Each value becomes random with a small chance that grows with every consecutive covered proposal. A share of the
+   proposals stays random.
 """
 
 from __future__ import annotations
@@ -39,17 +37,16 @@ from collie.workloads.workload import Workload
 Floats = NDArray[np.float64]
 
 _OTHER_TRANSPORT = 0.15
-"""Weight of a run of another transport in the regression."""
+"""Weight of a run of another transport."""
 _RIDGE = 1.0
 """Precision of the prior: a dimension with little variation has a weight near 0 and is tried both ways."""
 _MIN_SPREAD = 0.3
-"""Lower limit of the residual standard deviation of a reading's logarithm."""
+"""Lower limit of the standard deviation of a reading's logarithm around the model."""
 _RANDOM_VALUE = 0.08
-"""Chance of a random value in place of the model's."""
 _MORE_RANDOM = 0.06
-"""Increase of that chance per consecutive covered proposal."""
+"""Chance of a random value in place of the model's, and its increase per consecutive covered proposal."""
 _ALIKE = 0.7
-"""Correlation between goals of a transport above which they are driven in turn."""
+"""Correlation above which goals of a transport are driven in turn."""
 _MOVED = 0.05
 """Standard deviation, in decades, of a counter that moves."""
 _SOFTNESS = 0.1
@@ -130,7 +127,6 @@ class Guided:
         self._rows: list[Floats] = []
         self._readings: list[Floats] = []
         self._of: list[int] = []
-        self._goals: list[_Goal] = []
         self._queue: list[_Goal] = []
         self._goal: _Goal | None = None
         self._asked = 0
@@ -147,26 +143,20 @@ class Guided:
         self._asked += 1
         if len(self._rows) < self._guide.starts or not self._counters:
             return self._start(self._asked % len(self._transports))
-        if self._rng.random() < self._guide.random_share:
+        if self._rng.random() >= self._guide.random_share:
+            self._goal = self._next_goal()
+        if self._goal is None:
             return self._start(self._rng.randrange(len(self._transports)))
-        goal = self._next_goal()
-        if goal is None:
-            return self._start(self._rng.randrange(len(self._transports)))
-        self._goal = goal
-        return self._constructed(goal)
+        return self._constructed(self._goal)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn from a measurement."""
         self._covered = self._covered + 1 if answer.outcome is ProposalOutcome.SKIPPED else 0
         if answer.outcome is not ProposalOutcome.MEASURED or answer.measurement is None:
             return
-        reading = self._reading(workload, answer.measurement)
-        transport = self._transport_of(workload)
         self._rows.append(self._encoder.encode(workload))
-        self._readings.append(reading)
-        self._of.append(transport)
-        if len(self._rows) == self._guide.starts:
-            self._set_goals()
+        self._readings.append(self._reading(workload, answer.measurement))
+        self._of.append(self._transport_of(workload))
 
     def _column(self, goal: _Goal) -> int:
         return goal.counter + (len(self._counters) if goal.per_message else 0)
@@ -176,14 +166,6 @@ class Guided:
         messages = sum(host.delivered_bps or 0.0 for host in measurement.hosts) / 8 / workload.mean_message_bytes
         per_message = values / max(messages, 1.0)
         return np.concatenate([np.log10(1.0 + values), np.log10(1e-6 + per_message)])
-
-    def _set_goals(self) -> None:
-        self._goals = [
-            _Goal(counter, per_message, transport)
-            for transport in range(len(self._transports))
-            for counter in range(len(self._counters))
-            for per_message in (False, True)
-        ]
 
     def _next_goal(self) -> _Goal | None:
         if not self._queue:
@@ -195,7 +177,11 @@ class Guided:
 
     def _independent(self, readings: Floats, transport: int) -> list[_Goal]:
         """Return the goals of one transport whose counters moved, without correlated ones."""
-        goals = [goal for goal in self._goals if goal.transport == transport]
+        goals = [
+            _Goal(counter, per_message, transport)
+            for counter in range(len(self._counters))
+            for per_message in (False, True)
+        ]
         self._rng.shuffle(goals)
         kept: list[_Goal] = []
         columns: list[Floats] = []
@@ -211,10 +197,7 @@ class Guided:
         return kept
 
     def _start(self, transport: int) -> Workload:
-        def pick(dimension: Dimension, fitting: list[Any]) -> Any:
-            return self._random_value(dimension, fitting)
-
-        return self._space.construct(self._on(transport, pick))
+        return self._space.construct(self._on(transport, self._random_value))
 
     def _on(self, transport: int, pick: Any) -> Any:
         wanted = self._transports[transport]

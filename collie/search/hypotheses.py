@@ -5,8 +5,7 @@ anomaly, a run outside does not, disturbances aside. The prior favours few condi
 because a healthy run only shows that *some* condition is broken. Two moves sample it:
 
 1. *Gibbs sampling* redraws one limit of every hypothesis at a time, given its other limits.
-2. A *particle filter* replaces hypotheses that a new run contradicts by copies of those that predicted it. No
-   hypothesis must cross a valley of improbable ones.
+2. A *particle filter* replaces hypotheses that a new run contradicts by copies of those that predicted it.
 
 Invariant. After each `learn` the hypotheses are draws from the posterior of all runs so far, up to sampling error. The
 share of hypotheses that contain a workload estimates the chance that it reproduces the anomaly.
@@ -36,25 +35,20 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _SIZE = 128
-"""Hypotheses in the sample. The standard error of a chance is at most 4 %."""
+"""The standard error of a chance is at most 4 %."""
 _START_SWEEPS = 20
 """Sweeps over which the evidence gains its full weight, so that early draws do not settle in a local optimum."""
 _SWEEPS = 3
 _SURPRISE = 0.2
-"""Mean likelihood, relative to the best, below which a run surprises the sample and triggers more sweeps."""
+"""Mean likelihood, relative to the best, below which a run triggers more sweeps."""
 _CLIMBS = 4
 
 
 class Hypotheses:
     """A sample of explanations.
 
-    Args:
-        limits: the limits that an explanation can set.
-        false_negative_rate: share of runs inside that look healthy.
-        false_positive_rate: share of runs outside that look anomalous.
-        seed: for the sampling.
-        points: coordinates of earlier runs, shape (runs, limits).
-        weights: weight of each of these, -1 (healthy) to 1 (reproduced), shape (runs).
+    `points` are the coordinates of earlier runs, shape (runs, limits). `weights` are -1 (healthy) to 1 (reproduced),
+    shape (runs).
     """
 
     def __init__(
@@ -77,12 +71,7 @@ class Hypotheses:
         self._sweep([min(1.0, 0.1 + 1.2 * sweep / _START_SWEEPS) for sweep in range(_START_SWEEPS)])
 
     def learn(self, point: Floats, weight: float) -> None:
-        """Add one more run.
-
-        Args:
-            point: its coordinates, shape (limits).
-            weight: -1 (healthy) to 1 (reproduced).
-        """
+        """Add a run by its coordinates, shape (limits), and its weight."""
         gain = (self._shows if weight > 0 else self._healthy) * weight
         likelihood = np.exp(gain * self.inside(point[None])[:, 0] - max(gain, 0.0))
         places = (np.arange(_SIZE) + self._rng.random()) / _SIZE
@@ -93,14 +82,7 @@ class Hypotheses:
         self._sweep([1.0] * (_SWEEPS if likelihood.mean() >= _SURPRISE else 4 * _SWEEPS))
 
     def inside(self, points: Floats) -> Flags:
-        """Return for each hypothesis and workload whether it lies inside.
-
-        Args:
-            points: shape (workloads, limits).
-
-        Returns:
-            Shape (hypotheses, workloads).
-        """
+        """Return which hypotheses contain which points (points, limits), shape (hypotheses, points)."""
         found = np.ones((_SIZE, len(points)), dtype=bool)
         for column, bars in zip(np.ascontiguousarray(points.T), self._bars.T, strict=True):
             found &= column >= bars[:, None]

@@ -1,9 +1,8 @@
 """The limits that an explanation can set: thresholds in turned coordinates.
 
-A minimal feature set is a conjunction. Each condition is one side of one feature: at least so many queue pairs,
-messages of at most so many bytes, not this opcode. A *limit* is one side with all its possible thresholds, from none to
-the value of the finding. Coordinates are turned so that every limit reads `coordinate >= threshold`. A conjunction is
-then one vector of thresholds, and a workload is inside when no coordinate lies below.
+A *limit* is one side of one feature with all its possible thresholds, from none to the value of the finding: at least
+so many queue pairs, not this opcode. Coordinates are turned so that every limit reads `coordinate >= threshold`. A
+conjunction is then one vector of thresholds, and a workload is inside when no coordinate lies below.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -30,7 +30,7 @@ _AWAY = 0.3
 _BEYOND = 0.08
 """Chance of a limit that plain traffic satisfies: "no batching", "messages of at most 1 KiB"."""
 _TRANSPORT = frozenset({"qp_type", "opcode"})
-"""Dimensions that nearly every anomaly depends on, plain or not."""
+"""Nearly every anomaly depends on these, plain or not."""
 _DERIVED_SHARE = 0.5
 """Prior weight of a feature of several dimensions, relative to one dimension."""
 _FINEST_STEP = 1.3
@@ -42,7 +42,6 @@ class Limit:
     """One side of one feature.
 
     Attributes:
-        feature: a dimension or a derived feature.
         op: AT_LEAST, AT_MOST, or EQUAL for "is not this value" of a dimension without order.
         values: possible requirements, least demanding first.
         thresholds: of the coordinate, shape (1 + values). The first is -inf, no condition.
@@ -65,30 +64,16 @@ class Limit:
         return float(value != self.values[0])
 
 
-class _Standings(dict[Any, tuple[float, ...]]):
-    """A cache: the coordinates of each value of a feature in the limits of that feature."""
-
-    def __init__(self, limits: Iterable[Limit]) -> None:
-        super().__init__()
-        self._limits = tuple(limits)
-
-    def __missing__(self, value: Any) -> tuple[float, ...]:
-        self[value] = standing = tuple(limit.coordinate(value) for limit in self._limits)
-        return standing
-
-
 class CandidateLimits:
-    """Every limit of a finding in a space.
-
-    Args:
-        space: dimensions and their plain values.
-        finding: satisfies them all.
-    """
+    """Every limit of a finding in a space."""
 
     def __init__(self, space: Space, finding: Workload) -> None:
         self._space = space
         self.limits = tuple(_limits(space, finding))
-        standings = {feature: _Standings(limits) for feature, limits in groupby(self.limits, attrgetter("feature"))}
+        standings = {
+            feature: cache(partial(_standing, tuple(limits)))
+            for feature, limits in groupby(self.limits, attrgetter("feature"))
+        }
         self._fields = reader([feature for feature in standings if feature not in DERIVED])
         self._standings = [(DERIVED.get(feature), standing) for feature, standing in standings.items()]
 
@@ -96,17 +81,15 @@ class CandidateLimits:
         """Return the coordinates of a workload, shape (limits)."""
         found: list[float] = []
         fields = iter(self._fields(workload))
-        for derived, standings in self._standings:
-            found += standings[derived(workload) if derived else next(fields)]
+        for derived, standing in self._standings:
+            found += standing(derived(workload) if derived else next(fields))
         return np.array(found)
 
     def conditions(self, chosen: Sequence[int], reproduced: Iterable[Workload]) -> list[Condition]:
-        """Return the conditions of a conjunction.
+        """Return the conditions of a conjunction: for each limit the index of its threshold, or 0 for none.
 
-        Args:
-            chosen: for each limit the index of its threshold, or 0 for none.
-            reproduced: workloads that reproduce the anomaly, the finding included. A restricted dimension without order
-                keeps their values, because the others are unknown.
+        A restricted dimension without order keeps the values of the reproducing workloads, because the others are
+        unknown.
         """
         excluded: dict[str, set[Any]] = {}
         found: list[Condition] = []
@@ -129,6 +112,10 @@ class CandidateLimits:
         assert isinstance(dimension, Choice)
         seen = {workload.get(name) for workload in reproduced} - excluded
         return tuple(value for value in dimension.values if value in seen)
+
+
+def _standing(limits: tuple[Limit, ...], value: Any) -> tuple[float, ...]:
+    return tuple(limit.coordinate(value) for limit in limits)
 
 
 def _limits(space: Space, finding: Workload) -> Iterator[Limit]:

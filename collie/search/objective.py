@@ -9,28 +9,21 @@ from statistics import fmean, pstdev
 
 from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
+from collie.search.recipe import Recipe
 
 _LEAST = 1e-9
-"""A counter below this value stands still. It keeps relative changes finite."""
+"""A counter below this value stands still."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One counter to drive.
-
-    Attributes:
-        rises: True for a diagnostic counter, driven up. False for a performance counter, driven down.
-    """
+    """One counter to drive: a diagnostic counter rises, a performance counter falls."""
 
     counter: str
     rises: bool
 
-    def value(self, measurement: Measurement) -> float | None:
-        """Return the reading, summed over hosts, or None when no host has it."""
-        return measurement.counter(self.counter)
-
     def energy(self, old: float, new: float) -> float:
-        """Return the relative change from A to B, negative when it gets worse for the NIC.
+        """Return the relative change, negative when it gets worse for the NIC.
 
         Performance counters (B - A) / A, diagnostic counters (A - B) / B (paper, section 5.1).
         """
@@ -39,8 +32,43 @@ class Objective:
         return (new - old) / max(old, _LEAST)
 
 
+class Stages:
+    """The objectives of a search, one after another and then from the first again.
+
+    The first `ranking_points` measurements of the recipe rank them.
+    """
+
+    def __init__(self, recipe: Recipe, catalog: Catalog) -> None:
+        self._recipe = recipe
+        self._catalog = catalog
+        self._ranking: list[Measurement] = []
+        self._objectives: tuple[Objective, ...] = ()
+        self._stage = 0
+
+    @property
+    def objective(self) -> Objective | None:
+        """The objective of this stage, or None during ranking."""
+        return self._objectives[self._stage % len(self._objectives)] if self._objectives else None
+
+    @property
+    def driven(self) -> str | None:
+        """The counter of this stage, or None during ranking."""
+        return self.objective.counter if self.objective else None
+
+    def rank(self, measurement: Measurement) -> None:
+        """Add the measurement of a random point."""
+        self._ranking.append(measurement)
+        if len(self._ranking) >= self._recipe.ranking_points:
+            self._objectives = rank(self._catalog, self._ranking, self._recipe.drives)
+            self._ranking.clear()
+
+    def advance(self) -> None:
+        """Begin the next stage."""
+        self._stage += 1
+
+
 def readings(catalog: Catalog, measurement: Measurement) -> dict[str, float | None]:
-    """Return the readings of the counters that can be driven, by name, or None where no host has one."""
+    """Return the readings of the drivable counters by name, or None where no host has one."""
     return {
         counter.name: measurement.counter(counter.name)
         for kind in (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
@@ -53,15 +81,10 @@ def rank(
     measurements: Sequence[Measurement],
     drives: Sequence[CounterKind] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE),
 ) -> tuple[Objective, ...]:
-    """Order the counters by std / mean over random points, most variable first.
+    """Order the counters by std / mean over random points, most variable first, within each kind of `drives`.
 
-    By default diagnostic counters precede performance counters, because they move before throughput does. Unknown and
-    constant counters are left out. Without any left, performance is driven.
-
-    Args:
-        catalog: the testbed's counters.
-        measurements: of random points.
-        drives: kinds of counters to rank, the first kind first.
+    Diagnostic counters move before throughput does. Unknown and constant counters are left out. Without any left,
+    performance is driven.
     """
     ranked = [
         Objective(counter.name, kind is CounterKind.DIAGNOSTIC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,15 @@ _MORE_MESSAGES = 0.5
 
 
 class Plainness:
-    """Distances of the workloads of a space from plain and from each other.
-
-    Args:
-        space: dimensions and their plain values.
-    """
+    """Distances of the workloads of a space from plain and from each other."""
 
     def __init__(self, space: Space) -> None:
         self._dimensions = tuple(space.dimensions.values())
-        self._places = tuple(_Places(dimension) for dimension in self._dimensions)
+        self._places = tuple(cache(partial(_place, dimension)) for dimension in self._dimensions)
         self._values = reader(tuple(space.dimensions))
 
     def complexity(self, workload: Workload) -> float:
-        """Return the distance from plain: the number of dimensions that are not, plus a little for how far each is."""
+        """Return the number of dimensions that are not plain, plus a little for how far each is."""
         total = 0.0
         for dimension, value in zip(self._dimensions, self._values(workload), strict=True):
             if value == dimension.plain:
@@ -45,22 +42,8 @@ class Plainness:
 
     def place(self, workload: Workload) -> NDArray[np.float64]:
         """Return coordinates whose city-block distance is 1 between the ends of a dimension or two choices."""
-        found: list[float] = []
-        for places, value in zip(self._places, self._values(workload), strict=True):
-            found += places[value]
-        return np.array(found)
-
-
-class _Places(dict[Any, tuple[float, ...]]):
-    """A cache: the coordinates of each value of a dimension."""
-
-    def __init__(self, dimension: Dimension) -> None:
-        super().__init__()
-        self._dimension = dimension
-
-    def __missing__(self, value: Any) -> tuple[float, ...]:
-        self[value] = place = _place(self._dimension, value)
-        return place
+        pairs = zip(self._places, self._values(workload), strict=True)
+        return np.array([coordinate for place, value in pairs for coordinate in place(value)])
 
 
 def _place(dimension: Dimension, value: Any) -> tuple[float, ...]:

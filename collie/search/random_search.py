@@ -10,7 +10,7 @@ from collie.workloads.workload import Workload
 
 
 class RandomSearch:
-    """Draws each workload independently, as the baseline for all strategies."""
+    """Draws each workload independently."""
 
     driven: str | None = None
     temperature: float | None = None

@@ -15,7 +15,7 @@ Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
 
 
 class StrategyName(StrEnum):
-    """The strategies that a recipe can name. `search.strategies.STRATEGIES` builds them."""
+    """The strategies that a recipe can name."""
 
     ANNEALING = "annealing"
     RANDOM = "random"
@@ -29,7 +29,7 @@ class Step(StrEnum):
     ONE = "one"
     """One dimension of the space."""
     GROUP = "group"
-    """All dimensions of one of the paper's four groups, drawn anew: topology, memory, transport or messages."""
+    """One of the paper's four groups, drawn anew: topology, memory, transport or messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Schedule:
         start: first temperature. Energies are relative changes, so 1.0 accepts a doubling with 37 %.
         end: the stage ends below this.
         decay: factor from one temperature to the next.
-        runs_per_temperature: mutations at each temperature, measured or covered by a known anomaly.
+        runs_per_temperature: mutations, measured or covered by a known anomaly.
         step: size of one mutation.
     """
 
@@ -62,7 +62,7 @@ class Sampler(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bayesian:
-    """Bayesian optimisation through optuna (the paper compares with it in section 7.2 and gives no values).
+    """Bayesian optimisation through optuna (paper, section 7.2, without values).
 
     Attributes:
         sampler: the model.
@@ -123,11 +123,11 @@ class Recipe:
         extraction: settings for extracting minimal feature sets.
         budget: the default, as on the command line: `10h`, `45m`, `800runs`.
         skip_known: skip workloads that a known MFS covers.
-        drives: kinds of counters to drive, the first kind first. Each kind in the order of its counters' rank.
-        explain: extract the minimal feature set of each anomaly. Without, an anomaly keeps its workload, is incomplete,
-            and covers nothing.
-        explain_after_sightings: sightings of a confirmed anomaly before its explanation. 0 explains at once. All
-            waiting anomalies are explained once they need the rest of the budget.
+        drives: kinds of counters to drive, the first kind first, each in the order of rank.
+        explain: extract the minimal feature set of each anomaly. Without one an anomaly is incomplete and covers
+            nothing.
+        explain_after_sightings: sightings of a confirmed anomaly before its explanation. All waiting anomalies are
+            explained once they need the rest of the budget.
         audits: proposals inside each explanation that are measured all the same, to test it.
         guide: settings of the guided search.
         bayesian: settings of Bayesian optimisation.

@@ -9,8 +9,8 @@ from collie.workloads.space import Space
 def widen_to_untested(mfs: Mfs, space: Space) -> Mfs:
     """Widen every threshold up to the step that did not reproduce the anomaly.
 
-    Extraction knows that one step reproduces the anomaly and the next does not, but not the boundary between. A
-    workload in that gap (entry sizes lie off the ladder) is the same anomaly, not a new one.
+    Extraction does not know the boundary between two steps. A workload in that gap (entry sizes lie off the ladder) is
+    the same anomaly.
     """
     return Mfs(tuple(_widened(condition, space) for condition in mfs.conditions))
 

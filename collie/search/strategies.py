@@ -31,4 +31,3 @@ STRATEGIES: Mapping[StrategyName, Callable[[Recipe, Space, Catalog, Random], Str
     StrategyName.OPTUNA: _bayesian,
     StrategyName.GUIDED: Guided,
 }
-"""Recipes can name a strategy that stands here and in `StrategyName`."""

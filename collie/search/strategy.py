@@ -21,19 +21,14 @@ class ProposalOutcome(StrEnum):
     SKIPPED = "skipped"
     """A known anomaly covers it."""
     FAILED = "failed"
-    """Its traffic could not be set up: neither normal nor anomalous."""
+    """Its traffic could not be set up."""
     UNSUPPORTED = "unsupported"
     """The device cannot run it, so another proposal is pointless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a proposal.
-
-    Attributes:
-        measurement: with `measured` only.
-        found: the proposal became a confirmed anomaly.
-    """
+    """The answer to a proposal: `measurement` with `measured` only, and `found` for a confirmed anomaly."""
 
     outcome: ProposalOutcome
     measurement: Measurement | None = None
@@ -50,7 +45,7 @@ class Strategy(Protocol):
 
     @property
     def temperature(self) -> float | None:
-        """The chance scale of accepting a worse point, falling from 1, or None without a temperature."""
+        """The chance scale of accepting a worse point, falling from 1, or None."""
         ...
 
     def ask(self) -> Workload:

@@ -1,4 +1,4 @@
-"""The workloads that the simulator supports, one by one and by dimension."""
+"""The workloads that the simulator supports."""
 
 from __future__ import annotations
 

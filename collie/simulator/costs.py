@@ -1,7 +1,7 @@
-"""Costs of one message on each host that handles it.
+"""Costs of one message on each host that handles it: times for which it occupies a resource.
 
-A cost is the time for which one message occupies a resource. Messages/s times cost is the resource's utilisation. A
-busy `STEADY` resource slows the sender. A busy `ARRIVAL` resource fills the receive buffer.
+Messages/s times cost is the utilisation. A busy `STEADY` resource slows the sender. A busy `ARRIVAL` resource fills the
+receive buffer.
 
 A message leaves a host (`out`), arrives (`into`), or goes round inside the NIC (`loop`). Its acknowledgement costs the
 sender, so `out` has entries on arrival resources.
@@ -33,7 +33,6 @@ STEADY: Final = (
     "ordered reads",
     "peer-to-peer reads",
 )
-"""Resources of one host that slow its senders."""
 TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
 CREDITS, STAGING, MEMORY, PEER_READS = 6, 7, 8, 11
 
@@ -47,17 +46,15 @@ ARRIVAL: Final = (
     "ordered writes",
     "peer-to-peer writes",
 )
-"""Resources of one host that arrivals occupy, besides PCIe upstream."""
 ENGINE, PLACEMENT, ARBITER, SOCKET_LINK, ORDERED_WRITES, PEER_WRITES = 0, 1, 4, 5, 6, 7
 
 CQE_BYTES: Final = 64 + WRITE_HEADER_BYTES
 _NEVER_LOOPED: Final = 3
-"""Number of trailing STEADY resources that only network traffic uses."""
 _NOTHING: Final = (0.0,) * _NEVER_LOOPED
 
 
 class PathCosts(NamedTuple):
-    """Costs of one message by resource, for each way through a host. `loop` is empty on a host without loopback."""
+    """Costs of one message by resource and way. `loop` is empty without loopback."""
 
     out: Vector
     into: Vector
@@ -68,10 +65,8 @@ class HostCosts(NamedTuple):
     """Costs of one message at one host.
 
     Attributes:
-        steady, arrival: by resource of `STEADY` and of `ARRIVAL`.
         dropping: time for which a message occupies a receive queue that drops, or 0.
-        trip: seconds for which a message that leaves this host is in flight.
-        round_trip: the same for loopback.
+        trip, round_trip: seconds in flight of a message that leaves this host, and of loopback.
     """
 
     sets: WorkingSets
@@ -89,7 +84,7 @@ class Costs(NamedTuple):
         upstream_out, upstream_in: bytes of PCIe upstream at the payload's source and at its sink.
         fetch_limit: messages/s of one flow for which its queue pairs can fetch WQEs.
         visit_wqes: WQEs served per context load.
-        answers, answer_bytes: packets against the payload, per message: acknowledgements or READ requests.
+        answers, answer_bytes: acknowledgements or READ requests against the payload.
     """
 
     source: HostCosts
@@ -107,7 +102,7 @@ class _BufferLocation(NamedTuple):
     """Location of one host's buffers.
 
     Attributes:
-        near_gpu: in memory of a GPU behind the NIC's bridge.
+        near_gpu: behind the NIC's bridge.
         late: seconds of latency beyond memory next to the NIC.
         loops: whether any message goes round inside this NIC.
     """
@@ -124,9 +119,7 @@ class _Receives(NamedTuple):
 
     Attributes:
         fetches: PCIe reads. One read fetches several receives of one post.
-        wqe_read: time on PCIe downstream.
-        withheld, waiting, dropping: time of a message without its receive on chip: at its sender, in the pipeline, or
-            in the fetcher before it is dropped.
+        withheld, waiting, dropping: time without a receive on chip: at the sender, in the pipeline, or before the drop.
         pushed_out: delay by an overrun of prefetched receives: in the pipeline, and in placement.
     """
 
@@ -142,21 +135,17 @@ _NO_RECEIVES: Final = _Receives(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0))
 
 
 class _Message(NamedTuple):
-    """Costs of one message on either host.
+    """Costs of one message on either host, mostly times.
 
     Attributes:
         asks: 1 if the requester is the payload's source, 0 for a READ.
-        fetches: PCIe reads for WQEs. One read fetches several WQEs of one post.
-        visit_wqes: WQEs served per context load.
-        answers, answer_bytes: against the payload.
-        doorbell, transmit, place: time at the send scheduler and in the packet engines.
-        gathered, wqe_read: time on PCIe downstream.
-        wqe_tags: time of PCIe read tags.
-        moving, answering: time on the wire.
-        ordered_read, ordered_write: time in strictly ordered PCIe, 0 unless a short segment follows a bulk one.
+        fetches: PCIe reads. One read fetches several WQEs of one post.
+        gathered, wqe_read: on PCIe downstream.
+        moving, answering: on the wire.
+        ordered_read, ordered_write: in strictly ordered PCIe, 0 unless a short segment follows a bulk one.
         flushes: whether RC streams both ways, so that each write is flushed before its acknowledgement.
-        pending: time to look up spilled READ requests.
-        turned: time in the arbiter when it switches for every burst.
+        pending: to look up spilled READ requests.
+        turned: in the arbiter when it switches for every burst.
         scatter, answered: delay of placement by a message that left.
     """
 
@@ -357,11 +346,9 @@ def _blocking(
 ) -> tuple[Quantity, Quantity]:
     """Costs of missed contexts and missed translations that the responder waits for.
 
-    The responder of an RC WRITE checks key, address and packet number before it takes the next packet. Other traffic
-    does not wait. The lookups of a SEND come early, with its receive WQE. A READ request waits in a queue that is read
-    ahead. UC sends no acknowledgement, so its lookups overlap.
-
-    A context stays loaded for all WQEs of a visit. The translations of one post are looked up ahead.
+    The responder of an RC WRITE checks key, address and packet number before it takes the next packet. A SEND is looked
+    up early with its receive WQE, a READ request in a queue that is read ahead. UC lookups overlap. A context stays
+    loaded for all WQEs of a visit. The translations of one post are looked up ahead.
     """
     context, translation = subsystem.context_cache, subsystem.translation_cache
     loads = t.is_rc_write * sets.context_misses / (context.outstanding_misses * m.visit_wqes)

@@ -18,7 +18,6 @@ class WorkingSets(NamedTuple):
         reads: ends that carry READs.
         staging_misses: share of packets evicted from the transmit staging.
         write_misses: share of written bytes that the last-level cache does not take.
-        receive_misses: share of receives that are not on chip.
     """
 
     ends: Quantity
@@ -49,7 +48,6 @@ def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[Wo
 def _of_ends(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
 ) -> tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]:
-    """Return the leading fields of `WorkingSets`, which every flow adds to."""
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
     ends = flows * t.qps
     regions = ends * t.regions * t.translations
@@ -71,7 +69,6 @@ def _of_ends(
 def _of_queues(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, asking: Quantity, answering: Quantity
 ) -> tuple[Quantity, Quantity]:
-    """Return the trailing fields of `WorkingSets`, of requesting and responding flows."""
     missing = 0.0
     if n.anywhere(t.receives):
         receiving = answering * t.receives * t.qps

@@ -1,4 +1,4 @@
-"""The description of a subsystem for a reader, and the check of its file's claims."""
+"""The description of a subsystem, and the results of the check of its file's claims."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from collie.workloads.units import format_bytes, format_rate
 
 @dataclass(frozen=True, slots=True)
 class QuantityInForce:
-    """One quantity of one part.
-
-    Attributes:
-        name: with its unit.
-        setting: the setting that decides the value.
-    """
+    """One quantity of one part, by name with unit. `setting` names the setting that decides its value."""
 
     name: str
     value: Any
@@ -47,7 +42,6 @@ class WitnessCheck:
     """The check of a witness.
 
     Attributes:
-        mechanism: the mechanism that the file claims.
         credited: the mechanism that ground truth credits.
         problem: the fault of the claim.
     """
@@ -65,8 +59,7 @@ class CureCheck:
 
     Attributes:
         options: the options under which the mechanism's witness is normal.
-        problem: the fault of the claim. A mechanism without a witness proves nothing and is no problem.
-        planted: whether the mechanism has a witness.
+        planted: whether the mechanism has a witness. Without one nothing is proved.
     """
 
     setting: str

@@ -24,13 +24,7 @@ def group_opener(
 ) -> OpenGroup:
     """Return the function that opens two hosts of a fleet as a testbed.
 
-    Args:
-        subsystem: of every host, as its file describes it.
-        settings: changes to it, after those that the operator of a fleet makes (`tuned`).
-        faults: by host.
-        catalog: of the simulated counters.
-        seed: of the noise.
-        noise: its size.
+    `settings` change every host after those that an operator makes (`tuned`).
 
     Raises:
         UsageError: the subsystem cannot have such a fault, or has no such setting.

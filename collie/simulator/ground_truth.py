@@ -1,14 +1,13 @@
 """Ground truth of a simulated subsystem: its map, the check of its file, the score of a search.
 
-Like `truth`, only `wiring` and tests may import this module.
+Only `wiring` and tests can import this module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isnan
 
-from collie.app.severity_map import MapAxis, MapBase, SeverityMap
+from collie.app.severity_map import MapBase, SeverityMap
 from collie.search.anomaly import Anomaly
 from collie.simulator.description import Audit
 from collie.simulator.subsystem import SubsystemFile
@@ -19,11 +18,7 @@ from collie.workloads.workload import Workload
 
 
 class GroundTruth:
-    """The truth about one subsystem; an `app.severity_map.MappedSubsystem`.
-
-    Args:
-        file: the subsystem as its file describes it.
-        settings: changes to its settings.
+    """The truth about one subsystem with some settings changed; an `app.severity_map.MappedSubsystem`.
 
     Raises:
         UsageError: there is no such setting or value.
@@ -35,39 +30,21 @@ class GroundTruth:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the subsystem."""
         return self._subsystem.name
 
     @property
     def witnesses(self) -> Mapping[str, Workload]:
-        """A workload that shows each planted mechanism, by the mechanism's name."""
+        """A workload of each planted mechanism, by the mechanism's name."""
         return {witness.mechanism.value: witness.trigger for witness in self._subsystem.witnesses}
 
     def severity_map(self, space: Space, base: MapBase, axes: tuple[str, str]) -> SeverityMap:
         """Judge, without noise, every workload over two dimensions.
 
         Raises:
-            UsageError: the dimensions and the base do not go together.
+            UsageError: a dimension is unknown, given twice or fixed, y has no order, or no point can run.
         """
-        workload = base.workload
-        judged = survey(self._subsystem, space, workload, axes, set(base.fixed))
-        truth = Truth(self._subsystem, space)
-        x, y = (MapAxis(axis.name, axis.values, axis.ordered, axis.position) for axis in (judged.x, judged.y))
-        return SeverityMap(
-            subsystem=self.name,
-            settings=self._changed_settings(),
-            space=space.name,
-            base=workload,
-            base_name=base.name,
-            fixed=base.fixed,
-            base_severity=float(truth.severities([workload])[0]) if space.allows(workload) else None,
-            plain=space.base,
-            x=x,
-            y=y,
-            severity=tuple(tuple(None if isnan(value) else value for value in row) for row in judged.severity.tolist()),
-            mechanisms=tuple(tuple(name.value if name else None for name in row) for row in judged.mechanisms),
-            followed=judged.followed,
-        )
+        return survey(self._subsystem, self._changed_settings(), space, base, axes)
 
     def audit(self, space: Space) -> Audit:
         """Check every witness and every cure that the file claims."""

@@ -3,10 +3,10 @@
 A workload has at most three flows: from the payload's source to its sink, back, and from the sink to itself. The model
 takes three steps (`docs/explanation/simulator.md` has the equations):
 
-1. Each flow demands the rate that its window, its queue pairs and each resource alone allow. If flows together overload
-   a resource that slows senders, all get the same share of their demand.
-2. Arrivals can exceed the capacity of a host's receive side. On a lossless priority the host pauses its peer for the
-   missing share of the time. On a lossy one it drops packets. Either can drop datagrams whose receive is late.
+1. Each flow demands what its window, its queue pairs and each resource alone allow. Flows that together overload a
+   resource that slows senders get the same share of their demand.
+2. A host whose receive side is overloaded pauses its peer for the missing share of the time, or drops packets on a
+   lossy priority. Either can drop datagrams whose receive is late.
 3. Loopback traffic that yields gets the rest.
 """
 
@@ -25,17 +25,10 @@ from collie.workloads.workload import Opcode, Workload
 _ROUNDING = 1e-6
 
 Rates = tuple[Quantity, Quantity, Quantity]
-"""Messages/s of three flows."""
 
 
 class FlowRates(NamedTuple):
-    """Messages/s of one flow.
-
-    Attributes:
-        limit: the rate that its window, its queue pairs and each resource alone allow.
-        offered: the rate without pause from the receiver.
-        sent: after all limits, pause included.
-    """
+    """Messages/s of one flow: its own limit, the rate without pause from the receiver, and after all limits."""
 
     limit: Quantity
     offered: Quantity
@@ -49,9 +42,8 @@ class HostLoad(NamedTuple):
     Attributes:
         steady: by resource of `STEADY`, from the messages finally sent.
         arrival: demand of arrivals, by resource of `ARRIVAL`. Above 1 they wait.
-        accepted: share of the arrivals that the host accepts.
+        accepted: share of the arrivals.
         kept: share of the accepted messages that are not dropped for a late receive.
-        pauses: whether an overloaded host pauses its peer.
     """
 
     steady: Vector
@@ -74,9 +66,7 @@ class SteadyState(NamedTuple):
     """Steady state of both hosts, at one point or at many.
 
     Attributes:
-        costs: of one message.
-        source, sink: of the payload.
-        lossless: whether overload pauses the peer instead of dropping packets. It takes flow control on both hosts.
+        lossless: whether overload pauses the peer. It takes flow control on both hosts.
         wrong: share of the packets between the hosts that arrive with a bit error.
     """
 
@@ -133,7 +123,7 @@ class SteadyState(NamedTuple):
 
     @property
     def bottleneck(self) -> str:
-        """The busiest resource of one point, in words, or `window` when none is busy."""
+        """The busiest resource of one point in words, or `window` when none is busy."""
         busy = []
         for role, load in (("source", self.source), ("sink", self.sink)):
             host = "ab"[(role == "sink") != bool(self.traffic.is_read)]
@@ -151,10 +141,7 @@ def evaluate(subsystem: Subsystem, workload: Workload) -> SteadyState:
 
 
 def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadyState:
-    """Return the steady state of a workload between two hosts that can differ.
-
-    Both use the smaller maximum path MTU of the two ports.
-    """
+    """Return the steady state between two hosts that can differ, with the smaller maximum path MTU of the two ports."""
     if a is b:
         return evaluate(a, workload)
     workload = replace(workload, mtu=min(workload.mtu, a.wire.maximum_mtu, b.wire.maximum_mtu))
@@ -166,10 +153,7 @@ def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadySt
 
 
 def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> SteadyState:
-    """Return the steady states of many workloads at once.
-
-    The methods of the state return arrays in workload order, or a number for a quantity that is 0 everywhere.
-    """
+    """Return the steady states of many workloads in arrays. A quantity that is 0 everywhere stays a number."""
     traffic = stack([traffic_of(subsystem, workload) for workload in workloads])
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
 
@@ -181,14 +165,11 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
     limits = _limits(t, costs, n)
     eager = (limits[0], limits[1], limits[2] * (1.0 - yields))
     held = _held_back(costs, eager, n)
-    offered = _fit_upstream(costs, held, (1.0, 1.0), capacities, n)
-    at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacities[0], n)
-    at_sink = _receive_side(costs.sink, offered, costs, capacities[1], n)
+    offered, at_source, at_sink = _served(costs, held, (1.0, 1.0), capacities, n)
     if n.anywhere(at_source.accepted + at_sink.accepted < 2.0):
         # A refused arrival is not written either: solve again with the actual writes.
-        offered = _fit_upstream(costs, held, (at_source.accepted, at_sink.accepted), capacities, n)
-        at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacities[0], n)
-        at_sink = _receive_side(costs.sink, offered, costs, capacities[1], n)
+        taken = at_source.accepted, at_sink.accepted
+        offered, at_source, at_sink = _served(costs, held, taken, capacities, n)
     lossless = pauses[0] and pauses[1]
     forth = _taken(limits[0], offered[0], at_sink, t, lossless)
     back = _taken(limits[1], offered[1], at_source, t, lossless)
@@ -242,13 +223,22 @@ def _held_back(costs: Costs, limits: Rates, n: Numbers) -> Rates:
     return forth, back, loop
 
 
+def _served(
+    costs: Costs, held: Rates, taken: tuple[Quantity, Quantity], capacities: tuple[float, float], n: Numbers
+) -> tuple[Rates, _Arrivals, _Arrivals]:
+    """Return the offered rates and the load of either receive side, if the hosts take these shares of arrivals."""
+    forth, back, loop = offered = _fit_upstream(costs, held, taken, capacities, n)
+    at_source = _receive_side(costs.source, (back, forth, 0.0), costs, capacities[0], n)
+    return offered, at_source, _receive_side(costs.sink, (forth, back, loop), costs, capacities[1], n)
+
+
 def _fit_upstream(
     costs: Costs, rates: Rates, taken: tuple[Quantity, Quantity], capacities: tuple[float, float], n: Numbers
 ) -> Rates:
     """Slow senders whose requests do not fit PCIe upstream beside the writes of arriving messages.
 
-    First all slow down by the same share. If a host is still overloaded because its peer did not slow down, its
-    requests get the bandwidth that the writes leave. Writes that alone exceed it are left to the receive side.
+    First all slow down by the same share. If that is not enough on a host, its requests get the bandwidth that the
+    writes leave. The receive side handles writes that alone exceed it.
     """
     forth, back, loop = rates
     for leave in (False, True):
@@ -275,7 +265,7 @@ def _upstream_share(
 
 
 def _receive_side(host: HostCosts, rates: Rates, costs: Costs, capacity: float, n: Numbers) -> _Arrivals:
-    """Return the load of a receive side. `rates` are those of arriving, leaving and loopback messages."""
+    """Return the load by the rates of arriving, leaving and loopback messages."""
     coming, leaving, looping = rates
     arrival = _busy(host.arrival, leaving, coming, looping, n)
     room = n.most(capacity - (leaving + looping) * costs.upstream_out, 0.01 * capacity)
@@ -303,8 +293,7 @@ def wrong_packets(bit_error_ratio: float, t: TrafficArrays) -> Quantity:
 def _repeated(flow: FlowRates, sender: HostCosts, t: TrafficArrays, wrong: Quantity) -> FlowRates:
     """Return a flow with packets that arrive wrong.
 
-    The receiver drops such a packet. An RC queue pair then resends all packets in flight (go back N), so one in 1 +
-    wrong x in flight is new.
+    An RC queue pair resends all packets in flight (go back N), so one in 1 + wrong x in flight is new.
     """
     new = t.is_rc / (1.0 + wrong * in_flight(flow, sender, t)) + (1.0 - t.is_rc) * (1.0 - wrong)
     return flow._replace(delivered=flow.delivered * new)

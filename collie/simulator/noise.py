@@ -9,20 +9,17 @@ from typing import Final
 import numpy as np
 
 FAILURE_RATIO: Final = 0.01
-"""Share of runs whose set-up fails."""
 FAILURES: Final = (
     ("qp timeout", "a queue pair did not reach ready-to-send in time"),
     ("connection refused", "the peer did not answer the exchange of queue pair numbers"),
     ("memory registration", "a memory region could not be pinned"),
 )
 UNSTABLE_RATIO: Final = 0.01
-"""Share of runs with an unstable window, because another program used the host."""
+"""Share of runs that another program on the host disturbs."""
 THROUGHPUT_SPREAD: Final = 0.01
-"""Relative standard deviation of a run's throughput, as in repeated perftest runs."""
+"""Relative standard deviation, as in repeated perftest runs."""
 COUNTER_SPREAD: Final = 0.03
-"""Relative standard deviation of a counter."""
 SAMPLE_SPREAD: Final = 0.01
-"""Relative standard deviation of one sample around its run."""
 SPURIOUS_PAUSE: Final = 2e-5
 """Scale of the occasional pause of a healthy NIC: a fiftieth of the anomaly threshold."""
 
@@ -35,14 +32,11 @@ _BLOCK_RUNS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class RunNoise:
-    """The random draws of one run. Lists are per host.
+    """The random draws of one run. Lists are per host, `counters` also per counter.
 
     Attributes:
         failure: cause and detail of a failed set-up.
-        throughput, pause: factors.
-        spurious_pause: additional pause.
-        counters: factor per counter.
-        start_pause: pause ratio of the first start-up sample.
+        throughput, pause, counters: factors.
         origin: seed, run and factor on the spread, for later draws.
     """
 
@@ -68,7 +62,7 @@ class RunNoise:
 
 
 def draw_noise(seed: int, run: int, noise: float, counters: int, samples: int) -> RunNoise:
-    """Draw the random part of a run. `noise` is a factor on all spreads and shares, above 0."""
+    """Draw the random part of a run. `noise`, above 0, is a factor on all spreads and shares."""
     block, position = divmod(run, _BLOCK_RUNS)
     return _block(seed, block, noise, counters, samples)[position]
 

@@ -1,8 +1,7 @@
 """Arithmetic of the model beyond operators, for one point or for many at once.
 
-The model (`costs.py`, `model.py`, `readings.py`) is written once. A quantity is a number, or a NumPy array with one
-element per point. A flag is 0.0 or 1.0, so that it can be multiplied. Instead of branching, the model calls `MANY`, or
-`ONE`, which is a few times faster for a single point.
+A quantity is a number, or a NumPy array with one element per point. A flag is 0.0 or 1.0. Instead of branching, the
+model calls `MANY`, or `ONE`, which is a few times faster for a single point.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 
 Quantity = Any
-"""A float, or an array of floats with one element per point."""
 
 Vector = Sequence[Quantity]
 

@@ -1,7 +1,6 @@
 """Strictly ordered PCIe writes: the waits of short segments behind bulk ones.
 
-A bulk segment fills the window of writes in flight. The next short segment waits until the window has drained and is
-committed, and so do all later writes. Other segments leave the window unchanged.
+A bulk segment fills the window of writes in flight. The next short segment and all later writes wait until it drains.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def small_share(segment_bytes: int, small_bytes: int) -> float:
 
 
 def distinct_segments(workload: Workload) -> list[int]:
-    """Return the bytes of the scatter/gather entries of all messages in order, with equal neighbours merged.
+    """Return the bytes of the scatter/gather entries of all messages in order, equal neighbours merged.
 
     Entries that share a remainder evenly differ by at most one byte, so one stands for all.
     """
@@ -43,7 +42,7 @@ def distinct_segments(workload: Workload) -> list[int]:
 
 
 def bulk_then_small(segments: Sequence[int], bulk_bytes: int, small_bytes: int) -> tuple[float, float]:
-    """Count short segments that follow a bulk one, per pass over the request vector, which repeats.
+    """Count short segments behind a bulk one, per pass over the request vector, which repeats.
 
     The second value is a soft count, with quadratic shares instead of thresholds.
     """

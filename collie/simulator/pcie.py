@@ -7,9 +7,7 @@ from typing import Final
 WRITE_HEADER_BYTES: Final = 24
 """Of a memory write with 64-bit address: framing 4, sequence 2, header 16, LCRC 4, less the amortised part."""
 READ_HEADER_BYTES: Final = 24
-"""Of a memory read request with 64-bit address."""
 COMPLETION_HEADER_BYTES: Final = 20
-"""Of a completion with data."""
 
 _TLP_BPS_PER_LANE: Final = {3: 113.7e9 / 16, 4: 227.4e9 / 16, 5: 454.8e9 / 16, 6: 909.6e9 / 16}
 """Bits/s per lane for TLPs, after encoding and the share of flow control and acknowledgements (pcie-bench, x16).

@@ -18,13 +18,9 @@ Rate = Annotated[float, BeforeValidator(parse_rate), Field(ge=1e6, le=1e14)]
 """Bits per second: `200Gbit`."""
 
 PerSecond = Annotated[float, Field(ge=1e3, le=1e12)]
-"""Events per second."""
 
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
-"""A number of entries, tags, requests."""
 
 HalfShare = Annotated[float, Field(ge=0, le=0.5)]
-"""A ratio 0..0.5."""
 
 Sharpness = Annotated[float, Field(ge=1, le=16)]
-"""Exponent of a miss curve."""

@@ -1,8 +1,7 @@
-"""Counter readings of a steady state, per second and host, from the same quantities.
+"""Counter readings of a steady state, per second and host.
 
-Diagnostic counters also count near misses: a stage that is 80 % busy lets some arrivals wait. Therefore they rise
-before throughput falls. They follow powers of a utilisation u: the queue of a busy stage is at least k long with
-probability u^k (M/M/1).
+Diagnostic counters also count near misses, so they rise before throughput falls. They follow powers of a utilisation u:
+the queue of a busy stage is at least k long with probability u^k (M/M/1).
 """
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ from collie.simulator.numbers import Numbers, Quantity, Vector
 
 
 class _Diagnostics(NamedTuple):
-    """Counters of resources."""
-
     receive_wqe_cache_miss: Quantity
     sq_wqe_cache_miss: Quantity
     icm_cache_miss: Quantity
@@ -56,8 +53,6 @@ class _Diagnostics(NamedTuple):
 
 
 class _FaultReadings(NamedTuple):
-    """Counters that only a fault moves."""
-
     rx_crc_errors: Quantity
     out_of_sequence: Quantity
     packets_sent_again: Quantity
@@ -67,17 +62,16 @@ class _FaultReadings(NamedTuple):
 _PORT: Final = ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets", "tx_pause_duration", "rx_pause_duration")
 
 COUNTERS: Final = _PORT + _Diagnostics._fields
-"""In the order of `counters`. The catalog `simulated` describes them."""
 
 PORT_COUNTERS: Final = len(_PORT)
-"""Number of leading counters that follow throughput and pause, without separate noise."""
+"""The leading ones follow throughput and pause without separate noise."""
 
 FLEET_COUNTERS: Final = _FaultReadings._fields
-"""Additional counters of a simulated fleet, in the order of `counters_between`."""
+"""Additional counters of `counters_between`."""
 
 _CYCLES_PER_SECOND: Final = 1e9
 _BURST_BYTES: Final = 32 * 1024
-"""Arrivals come in bursts of this size. Several fill the buffer to its threshold."""
+"""Several bursts of arrivals fill the buffer to its threshold."""
 _WQE_CACHE_SHARPNESS: Final = 2.0
 _WQE_CACHE_CONFLICTS: Final = 0.05
 
@@ -108,7 +102,6 @@ def counters_between(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Ve
 def _faults(
     host: Subsystem, state: SteadyState, load: HostLoad, costs: HostCosts, coming: FlowRates, leaving: FlowRates
 ) -> _FaultReadings:
-    """Return the counters that only a fault moves."""
     t = state.traffic
     arrivals, departures = coming.sent * t.packets, leaving.sent * t.packets
     return _FaultReadings(
@@ -141,11 +134,10 @@ class _NearMisses(NamedTuple):
     """Contribution of one message to diagnostic counters, before the host's share.
 
     Attributes:
-        late: receives per message that are not on chip when a packet arrives, even with an ideal cache. A datagram
-            needs its receive once. Each further packet of an RC message needs it again.
+        late: receives that are not on chip, even with an ideal cache. A datagram needs its receive once. Each further
+            packet of an RC message needs it again.
         reading_lists: scatter lists of READs that leave the chip.
         spilled: packets with a lookup of their READ request.
-        answered: acknowledgements that wait for the unit.
         lookups: translations that were not looked up ahead.
         bursts: bursts that fill the receive buffer to its threshold.
     """
@@ -234,7 +226,6 @@ def _diagnostics(
 
 
 def _stalled(numbers: Numbers, busy: Quantity) -> Quantity:
-    """Cycles per second in which an operation waits for a resource."""
     return _CYCLES_PER_SECOND * numbers.least(1.0, busy) ** 4
 
 

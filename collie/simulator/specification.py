@@ -1,4 +1,4 @@
-"""The data sheet's bound for a workload: line rate, PCIe and message rate, as payload figures."""
+"""The data sheet's bound for a workload."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def specification(subsystem: Subsystem, workload: Workload) -> Bound:
     """Return the highest payload throughput that one receiving host can get from the network.
 
     It is the minimum over the line rate less headers, each PCIe direction less headers and work requests, and the
-    packet rate. A result at this bound needs no anomaly to explain it.
+    packet rate.
     """
     t = traffic_of(subsystem, workload)
     pcie = subsystem.pcie.bytes_per_second

@@ -23,7 +23,6 @@ PARTS: Final = {
     for name, info in Subsystem.model_fields.items()
     if isinstance(info.annotation, type) and issubclass(info.annotation, Part)
 }
-"""Class of every part by its name."""
 
 Changes = Mapping[str, Mapping[str, Any]]
 """Part, field, value."""

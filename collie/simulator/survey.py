@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from collie.app.severity_map import MapAxis, MapBase, SeverityMap
 from collie.errors import UsageError
 from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.description import Audit, CureCheck, WitnessCheck
-from collie.simulator.mechanism import Mechanism
 from collie.simulator.subsystem import SubsystemFile, Witness
 from collie.simulator.truth import Truth
 from collie.workloads.dimension import Choice, Ordered, Vector
@@ -28,52 +24,67 @@ MESSAGE_BYTES: Final = "message_bytes"
 """Axis with one size for all messages of a workload."""
 
 _BETWEEN_STEPS: Final = 3
-"""Points between two ladder steps. 24 steps give less than 100 per axis: 10,000 points in some seconds."""
+"""24 steps give less than 100 points per axis: 10,000 points in some seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis of a map.
+def survey(
+    subsystem: SubsystemFile, settings: Mapping[str, str], space: Space, base: MapBase, names: tuple[str, str]
+) -> SeverityMap:
+    """Judge, without noise, every workload over the dimensions x and y of `names`.
 
-    Attributes:
-        name: the dimension, or `message_bytes` for the size of all messages.
-        field: of the workload.
-        values: ascending when ordered, else simplest first.
-        position: the base workload's value, or None off the axis.
+    `settings` are those that differ from the subsystem's file.
+
+    Raises:
+        UsageError: a dimension is unknown, given twice or fixed, y has no order, or no point can run.
     """
+    x, y = (_axis(space, name, base.workload) for name in names)
+    if x.dimension == y.dimension:
+        raise UsageError(f"both axes are {x.dimension}; give two different dimensions")
+    if not y.ordered:
+        raise UsageError(f"--y {y.dimension} has no order; only --x may be a dimension of choices")
+    fields = {_field(x), _field(y)}
+    if fixed := sorted(fields.intersection(base.fixed)):
+        raise UsageError(f"{fixed[0]} is fixed and an axis of the map; give one of them")
+    headroom = _Headroom(space, fields.union(base.fixed))
+    hardware = subsystem.hardware
+    points: dict[tuple[int, int], Workload] = {}
+    refused = ""
+    for row, y_value in enumerate(y.values):
+        for column, x_value in enumerate(x.values):
+            point = headroom.make(base.workload.with_(**_put(y, y_value), **_put(x, x_value)))
+            wrong = next((text for _, text in space.violations(point)), None) or unsupported_reason(hardware, point)
+            if wrong:
+                refused = refused or wrong
+            else:
+                points[row, column] = point
+    if not points:
+        raise UsageError(f"no point of this map could run; the first because {refused}")
+    truth, runnable = Truth(subsystem, space), list(points.values())
+    severities = dict(zip(points, truth.severities(runnable).tolist(), strict=True))
+    credited = [mechanism and mechanism.value for mechanism in truth.mechanisms(runnable)]
+    mechanisms = dict(zip(points, credited, strict=True))
+    cells = [[(row, column) for column in range(len(x.values))] for row in range(len(y.values))]
+    return SeverityMap(
+        subsystem=subsystem.name,
+        settings=settings,
+        space=space.name,
+        base=base.workload,
+        base_name=base.name,
+        fixed=base.fixed,
+        base_severity=float(truth.severities([base.workload])[0]) if space.allows(base.workload) else None,
+        plain=space.base,
+        x=x,
+        y=y,
+        severity=tuple(tuple(map(severities.get, row)) for row in cells),
+        mechanisms=tuple(tuple(map(mechanisms.get, row)) for row in cells),
+        followed=tuple(
+            name for name in headroom.may_move if any(point.get(name) != base.workload.get(name) for point in runnable)
+        ),
+    )
 
-    name: str
-    field: str
-    values: tuple[Any, ...]
-    ordered: bool
-    position: Any
 
-    def put(self, value: Any) -> dict[str, Any]:
-        """Return the change that moves a workload to a value."""
-        return {self.field: (value,) if self.name == MESSAGE_BYTES else value}
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Severity over two dimensions.
-
-    Attributes:
-        base: the workload of every point but for these two dimensions.
-        severity: by y, then x. 0 is normal, NaN cannot run.
-        mechanisms: likewise; None where no mechanism is credited.
-        followed: other dimensions that changed at some points to fit the axes.
-    """
-
-    base: Workload
-    x: Axis
-    y: Axis
-    severity: NDArray[np.float64]
-    mechanisms: tuple[tuple[Mechanism | None, ...], ...]
-    followed: tuple[str, ...]
-
-
-def axis_of(space: Space, name: str, base: Workload) -> Axis:
-    """Return the values of one axis: the dimension's steps, points between them, and the base value.
+def _axis(space: Space, name: str, base: Workload) -> MapAxis:
+    """Return one axis: the dimension's steps, points between them, and the base value.
 
     Raises:
         UsageError: the space has no such dimension.
@@ -85,7 +96,7 @@ def axis_of(space: Space, name: str, base: Workload) -> Axis:
         raise UsageError(f"space {space.name} has no dimension {name!r} for an axis; it has {known}")
     value = base.get(field)
     if isinstance(dimension, Choice):
-        return Axis(field, field, dimension.values, False, value if value in dimension.values else None)
+        return MapAxis(field, dimension.values, False, value if value in dimension.values else None)
     if isinstance(dimension, Vector):
         name, ordered = MESSAGE_BYTES, dimension.element
         value = value[0] if len(set(value)) == 1 else None
@@ -94,51 +105,15 @@ def axis_of(space: Space, name: str, base: Workload) -> Axis:
     if value is not None and ordered.complaint(value):
         value = None
     steps = {*_refined(ordered), *([] if value is None else [value])}
-    return Axis(name, field, tuple(sorted(steps)), True, value)
+    return MapAxis(name, tuple(sorted(steps)), True, value)
 
 
-def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[str, str], held: set[str]) -> Survey:
-    """Judge every workload over the dimensions x and y in `names`. Other dimensions are those of `base`.
+def _field(axis: MapAxis) -> str:
+    return "messages" if axis.dimension == MESSAGE_BYTES else axis.dimension
 
-    A dimension in `held` must not change to fit an axis.
 
-    Raises:
-        UsageError: a dimension is unknown, given twice or fixed, y has no order, or no point can run.
-    """
-    x, y = (axis_of(space, name, base) for name in names)
-    if x.field == y.field:
-        raise UsageError(f"both axes are {x.name}; give two different dimensions")
-    if not y.ordered:
-        raise UsageError(f"--y {y.name} has no order; only --x may be a dimension of choices")
-    if fixed := sorted(held & {x.field, y.field}):
-        raise UsageError(f"{fixed[0]} is fixed and an axis of the map; give one of them")
-    headroom = _Headroom(space, held | {x.field, y.field})
-    hardware = subsystem.hardware
-    points: list[Workload] = []
-    places: list[tuple[int, int]] = []
-    refused = ""
-    for row, y_value in enumerate(y.values):
-        for column, x_value in enumerate(x.values):
-            point = headroom.make(base.with_(**y.put(y_value), **x.put(x_value)))
-            if wrong := next((text for _, text in space.violations(point)), None) or unsupported_reason(
-                hardware, point
-            ):
-                refused = refused or wrong
-                continue
-            points.append(point)
-            places.append((row, column))
-    if not points:
-        raise UsageError(f"no point of this map could run; the first because {refused}")
-    truth = Truth(subsystem, space)
-    severity = np.full((len(y.values), len(x.values)), np.nan)
-    mechanisms: list[list[Mechanism | None]] = [[None] * len(x.values) for _ in y.values]
-    for (row, column), value, mechanism in zip(
-        places, truth.severities(points).tolist(), truth.mechanisms(points), strict=True
-    ):
-        severity[row, column] = value
-        mechanisms[row][column] = mechanism
-    followed = tuple(name for name in headroom.may_move if any(point.get(name) != base.get(name) for point in points))
-    return Survey(base, x, y, severity, tuple(map(tuple, mechanisms)), followed)
+def _put(axis: MapAxis, value: Any) -> dict[str, Any]:
+    return {_field(axis): (value,) if axis.dimension == MESSAGE_BYTES else value}
 
 
 def audit(subsystem: SubsystemFile, space: Space) -> Audit:
@@ -176,7 +151,7 @@ class _Headroom:
         return tuple(self._ordered)
 
     def make(self, workload: Workload) -> Workload:
-        """Return a workload with room for its messages and posts, within the space."""
+        """Return a workload with room for its messages and posts."""
         needed = {"mr_bytes": max(workload.messages), "send_wq_depth": workload.wqe_batch}
         if workload.opcode.consumes_receive:
             needed["recv_wq_depth"] = workload.wqe_batch

@@ -38,7 +38,7 @@ _Counters = Mapping[str, float | None]
 
 
 def elapsed_seconds(workload: Workload) -> float:
-    """Virtual time of a run: 20 to 60 s, by the queue pairs and memory regions of its set-up (paper, section 4)."""
+    """Virtual time of a run: 20 to 60 s, by its queue pairs and memory regions (paper, section 4)."""
     qps = min(1.0, math.log(workload.qps) / math.log(20_000))
     regions = min(1.0, math.log(workload.qps * workload.mrs_per_qp) / math.log(200_000))
     return 20.0 + 20.0 * qps + 20.0 * regions
@@ -47,12 +47,8 @@ def elapsed_seconds(workload: Workload) -> float:
 class SimulatedTestbed:
     """Two hosts with one subsystem each, joined by a network without congestion.
 
-    Args:
-        subsystem: the hardware, and the settings in force.
-        catalog: describes the counters (`counters/simulated/catalog.yaml`).
-        seed: of the noise. A run's noise depends only on the seed and the run's number.
-        noise: factor on every spread and on the share of failed and unstable runs. 0 disables noise.
-        peer: host B, if it can differ from host A (`faults.py`). Both then also have `FLEET_COUNTERS`.
+    A run's noise depends only on the seed and the run's number. `noise` is a factor on every spread and on the share of
+    failed and unstable runs, and 0 disables it. With a `peer` (host B), both hosts also have `FLEET_COUNTERS`.
     """
 
     def __init__(
@@ -158,13 +154,7 @@ class SimulatedTestbed:
 
 
 class _HostValues(NamedTuple):
-    """The measured values of hosts a and b without counters, or None without a value.
-
-    Attributes:
-        bps, pps: delivered.
-        pause: sent, share of time. None where PFC is off, so that the verdict uses the loss.
-        loss: share of packets.
-    """
+    """Values of hosts a and b without counters. Pause is None where PFC is off: the verdict then uses the loss."""
 
     bps: _Pair
     pps: _Pair

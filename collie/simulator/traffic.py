@@ -1,8 +1,4 @@
-"""A workload as numbers: the composition and the amount of its messages.
-
-The rest of the model sees nothing else of a workload. Thus many points become one `TrafficArrays` of arrays (`stack`),
-and the model evaluates them at once.
-"""
+"""A workload as numbers: all that the rest of the model sees of it."""
 
 from __future__ import annotations
 
@@ -29,9 +25,7 @@ class _Operation(NamedTuple):
     """Properties of an opcode. A table holds them, because hashing an enumeration is slow.
 
     Attributes:
-        send_segments: 16 bytes each, before the scatter/gather entries: control, and a remote address for opcodes that
-            have one (mlx5).
-        writes: whether the responder checks key and address.
+        send_segments: 16 bytes each: control, and a remote address for opcodes that have one (mlx5).
     """
 
     send_segments: int
@@ -52,30 +46,25 @@ _OPERATIONS: Final = {
 
 
 class TrafficArrays(NamedTuple):
-    """One point, or many. Flags are 0.0 or 1.0. A value "per message" is the mean over the request vector.
+    """One point, or many (`stack`). Flags are 0.0 or 1.0. Amounts are means over the request vector, per message.
 
-    Source and sink are the hosts that send and receive the payload of the first flow. For a READ, host B is the source.
+    Source and sink send and receive the payload of the first flow. For a READ, host B is the source.
 
     Attributes:
-        is_rc_write: RC, and the responder checks key and address of every message.
-        two_way: the sink also sends.
-        loop: the sink also sends to itself.
+        is_rc_write: the responder checks key and address of every message.
+        two_way, loop: the sink also sends, to the source or to itself.
         long_list: more scatter/gather entries than the WQE's first block holds.
         early_list: the entries as a share of that limit.
-        signals: completions per message.
+        signals: completions.
         outstanding: messages of one queue pair in flight.
         started: READ requests of one queue pair that one visit of the scheduler starts.
         far_source, far_sink: the buffers are on another socket.
         near_gpu_source, near_gpu_sink: the GPU is behind the NIC's bridge.
-        payload, wire: bytes per message, without and with all headers.
-        packets: packets with payload.
-        gather, gather_requests: PCIe bytes downstream to read the payload, and the read requests.
-        place: PCIe bytes upstream to write it.
-        send_wqe, receive_wqe: bytes in their queues.
+        payload, wire: bytes without and with all headers.
+        gather, place: PCIe bytes downstream to read the payload, upstream to write it.
         translations: entries of the translation table per region.
         touched: bytes that one queue pair end writes in turn.
         slow: all its READs take the engine's slow path.
-        several_packets: share of messages with more than one packet.
         small_beside_bulk: share of small messages, if the vector also has bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
         ordering_waits, ordering_pressure: short segments behind bulk ones, and their soft count.
@@ -125,30 +114,95 @@ class TrafficArrays(NamedTuple):
 
 
 def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
-    """Return one traffic of arrays from many points."""
+    """Return many points as one traffic of arrays."""
     width = len(TrafficArrays._fields)
     return TrafficArrays(
         *np.fromiter(chain.from_iterable(points), float, len(points) * width).reshape(-1, width).T.copy()
     )
 
 
+class _Messages(NamedTuple):
+    """Sums over one pass of the request vector, in the units of `TrafficArrays`."""
+
+    packets: int
+    several_packets: int
+    place: int
+    gather: int
+    gather_requests: int
+    inlined_bytes: int
+    small_beside_bulk: float
+    one_turn: float
+
+
 def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
-    """Take a workload apart."""
-    engine, acks, pcie = subsystem.engine, subsystem.acknowledgements, subsystem.pcie
-    payload_limit, request_limit = pcie.max_payload_bytes, pcie.max_read_request_bytes
-    quantum, short = subsystem.arbiter.quantum_bytes, acks.small_message_bytes
-    operation, qp_type, mtu = (
-        _OPERATIONS[workload.opcode],
-        workload.qp_type,
-        min(max(workload.mtu, subsystem.wire.minimum_mtu), subsystem.wire.maximum_mtu),
-    )
+    """Return the traffic of a workload."""
+    pcie, qp_type, operation = subsystem.pcie, workload.qp_type, _OPERATIONS[workload.opcode]
     is_read, is_ud, is_rc = workload.opcode is Opcode.READ, qp_type is QpType.UD, qp_type is QpType.RC
-    sizes, count, inline_limit = workload.messages, len(workload.messages), -1 if is_read else workload.max_inline_data
-    grh = GRH_BYTES if is_ud else 0
+    mtu = min(max(workload.mtu, subsystem.wire.minimum_mtu), subsystem.wire.maximum_mtu)
+    count, payload = len(workload.messages), sum(workload.messages)
+    shortest, longest = min(workload.messages), max(workload.messages)
+    sums = _messages(subsystem, workload, mtu)
+    headers = sums.packets * packet_overhead_bytes(qp_type) + count * operation.overhead_bytes
+    segments = operation.send_segments + (_UD_SEGMENTS if is_ud else 0)
+    dependent = workload.sge_count > pcie.sges_read_with_wqe
+    waits, pressure = _ordering(subsystem, workload)
+    outstanding = min(workload.send_wq_depth, workload.max_rd_atomic, workload.max_dest_rd_atomic)
+    (far_source, gpu_source), (far_sink, gpu_sink) = _buffers(subsystem, workload)
+    return TrafficArrays(
+        is_read=is_read,
+        is_rc=is_rc,
+        is_ud=is_ud,
+        receives=operation.receives,
+        is_rc_write=is_rc and operation.writes,
+        two_way=workload.directions - 1,
+        loop=workload.loopback,
+        qps=workload.qps,
+        wqe_batch=workload.wqe_batch,
+        send_depth=workload.send_wq_depth,
+        recv_depth=workload.recv_wq_depth,
+        regions=workload.mrs_per_qp,
+        long_list=dependent,
+        early_list=min(1.0, workload.sge_count / (pcie.sges_read_with_wqe + 1)),
+        signals=1.0 / workload.messages_per_signal,
+        outstanding=outstanding if is_read else workload.send_wq_depth,
+        started=min(workload.wqe_batch, outstanding, subsystem.reads.requests_per_visit),
+        far_source=far_source,
+        far_sink=far_sink,
+        gpu_source=gpu_source,
+        gpu_sink=gpu_sink,
+        near_gpu_source=gpu_source and not far_source,
+        near_gpu_sink=gpu_sink and not far_sink,
+        mtu=mtu,
+        payload=payload / count,
+        wire=(payload + headers) / count,
+        packets=sums.packets / count,
+        gather=sums.gather / count,
+        gather_requests=sums.gather_requests / count,
+        place=sums.place / count,
+        send_wqe=_send_wqe_bytes(workload, segments, sums.inlined_bytes // count),
+        receive_wqe=_SEGMENT_BYTES << (workload.sge_count - 1).bit_length(),  # the stride is a power of two
+        translations=-(-longest // subsystem.translation_cache.page_bytes),
+        touched=workload.mrs_per_qp * longest,
+        slow=is_read and -(-shortest // mtu) >= subsystem.reads.bulk_packets,
+        streamed=shortest >= subsystem.engine.streamed_message_bytes,
+        several_packets=sums.several_packets / count,
+        small_beside_bulk=sums.small_beside_bulk / count,
+        one_turn=sums.one_turn / count,
+        ordering_waits=waits / count if dependent else 0.0,
+        ordering_pressure=pressure / count,
+    )
+
+
+def _messages(subsystem: Subsystem, workload: Workload, mtu: int) -> _Messages:
+    payload_limit, request_limit = subsystem.pcie.max_payload_bytes, subsystem.pcie.max_read_request_bytes
+    short, bulk_bytes = subsystem.acknowledgements.small_message_bytes, subsystem.acknowledgements.bulk_message_bytes
+    quantum = subsystem.arbiter.quantum_bytes
+    inline_limit = -1 if workload.opcode is Opcode.READ else workload.max_inline_data
+    grh = GRH_BYTES if workload.qp_type is QpType.UD else 0
     full_write = write_bytes(mtu + grh, payload_limit)
-    packets = gather = requests = place = inlined = several = 0
+    packets = several = place = gather = requests = inlined = 0
     small = bulk = one_turn = 0.0
-    for size in sizes:
+    for size in workload.messages:
         full, tail = divmod(size, mtu)
         packets += full + (1 if tail else 0)
         several += size > mtu
@@ -160,65 +214,18 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
             requests += -(-size // request_limit)
         if size < 2 * short:
             small += 1.0 if size <= short else 2.0 - size / short
-        elif size >= acks.bulk_message_bytes:
+        elif size >= bulk_bytes:
             bulk = 1.0
         if size < 2 * quantum:
             one_turn += 1.0 if size <= quantum else 2.0 - size / quantum
-    shortest, longest, payload = min(sizes), max(sizes), sum(sizes)
-    headers = packets * packet_overhead_bytes(qp_type) + count * operation.overhead_bytes
-    segments = operation.send_segments + (_UD_SEGMENTS if is_ud else 0)
-    dependent = workload.sge_count > pcie.sges_read_with_wqe
-    waits, pressure = _ordering(subsystem, workload)
-    batch = workload.wqe_batch
-    outstanding = min(workload.send_wq_depth, workload.max_rd_atomic, workload.max_dest_rd_atomic)
-    per_visit = subsystem.reads.requests_per_visit
-    near_nic = not subsystem.host.nic_per_socket
-    a = workload.numa_node > 0 and near_nic, workload.memory is Memory.GPU
-    b = workload.peer_numa_node > 0 and near_nic, workload.peer_memory is Memory.GPU
-    (far_source, gpu_source), (far_sink, gpu_sink) = (b, a) if is_read else (a, b)
-    return TrafficArrays(
-        is_read=is_read,
-        is_rc=is_rc,
-        is_ud=is_ud,
-        receives=operation.receives,
-        is_rc_write=is_rc and operation.writes,
-        two_way=workload.directions - 1,
-        loop=workload.loopback,
-        qps=workload.qps,
-        wqe_batch=batch,
-        send_depth=workload.send_wq_depth,
-        recv_depth=workload.recv_wq_depth,
-        regions=workload.mrs_per_qp,
-        long_list=dependent,
-        early_list=min(1.0, workload.sge_count / (pcie.sges_read_with_wqe + 1)),
-        signals=1.0 / workload.messages_per_signal,
-        outstanding=outstanding if is_read else workload.send_wq_depth,
-        started=min(batch, outstanding, per_visit),
-        far_source=far_source,
-        far_sink=far_sink,
-        gpu_source=gpu_source,
-        gpu_sink=gpu_sink,
-        near_gpu_source=gpu_source and not far_source,
-        near_gpu_sink=gpu_sink and not far_sink,
-        mtu=mtu,
-        payload=payload / count,
-        wire=(payload + headers) / count,
-        packets=packets / count,
-        gather=gather / count,
-        gather_requests=requests / count,
-        place=place / count,
-        send_wqe=_send_wqe_bytes(workload, segments, inlined // count),
-        receive_wqe=_SEGMENT_BYTES << (workload.sge_count - 1).bit_length(),  # the stride is a power of two
-        translations=-(-longest // subsystem.translation_cache.page_bytes),
-        touched=workload.mrs_per_qp * longest,
-        slow=is_read and -(-shortest // mtu) >= subsystem.reads.bulk_packets,
-        streamed=shortest >= engine.streamed_message_bytes,
-        several_packets=several / count,
-        small_beside_bulk=small * bulk / count,
-        one_turn=one_turn / count,
-        ordering_waits=waits / count if dependent else 0.0,
-        ordering_pressure=pressure / count,
-    )
+    return _Messages(packets, several, place, gather, requests, inlined, small * bulk, one_turn)
+
+
+def _buffers(subsystem: Subsystem, workload: Workload) -> tuple[tuple[bool, bool], tuple[bool, bool]]:
+    one_nic = not subsystem.host.nic_per_socket
+    a = workload.numa_node > 0 and one_nic, workload.memory is Memory.GPU
+    b = workload.peer_numa_node > 0 and one_nic, workload.peer_memory is Memory.GPU
+    return (b, a) if workload.opcode is Opcode.READ else (a, b)
 
 
 def _send_wqe_bytes(workload: Workload, segments: int, inline_bytes: int) -> int:

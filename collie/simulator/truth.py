@@ -1,8 +1,7 @@
 """Ground truth of a simulated subsystem, only for scoring: only `wiring` and tests can import this module.
 
-The noiseless model, judged against its noiseless plain sibling, decides whether a workload is anomalous. To cure a
-mechanism is to make the quantity behind it ideal. The cost of a mechanism is the severity that remains when every
-*other* mechanism is cured. An anomaly is credited to the mechanism with the highest cost.
+The noiseless model, judged against its noiseless plain sibling, decides. A cure makes the quantity behind a mechanism
+ideal. The mechanism whose severity remains highest when every *other* one is cured gets the credit.
 """
 
 from __future__ import annotations
@@ -64,12 +63,7 @@ def cured(subsystem: S, mechanisms: Iterable[Mechanism]) -> S:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of a search.
-
-    Attributes:
-        mechanisms: of each anomaly, by its id.
-        false: confirmed anomalies that are normal by ground truth.
-    """
+    """The score of a search. `mechanisms` is by id of the anomaly, `false` counts anomalies that are normal."""
 
     mechanisms: Mapping[str, str | None]
     planted: tuple[str, ...]

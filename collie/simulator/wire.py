@@ -20,7 +20,7 @@ READ_REQUEST_BYTES: Final = PACKET_OVERHEAD_BYTES + RETH_BYTES
 
 
 def message_overhead_bytes(opcode: Opcode) -> int:
-    """Bytes that one message carries once, in the direction of its payload."""
+    """Bytes once per message, in the direction of its payload."""
     match opcode:
         case Opcode.WRITE:
             return RETH_BYTES
