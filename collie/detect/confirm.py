@@ -39,11 +39,11 @@ class Confirmation:
             drift.
         clear_pause: multiple of its threshold at which pause, loss, an RNR storm or retransmission is clear. One run
             then confirms.
-        clear_deficit: the same for missing throughput.
+        clear_deficit: multiple of its threshold at which missing throughput is clear.
         borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear.
         healthy_false_positive_rate: expected share of healthy runs that look anomalous, for the arithmetic alone.
         false_chance: declared limit on the chance of a false anomaly in 1,000 runs. A recipe that exceeds it is
-            refused.
+            refused. Nothing is declared unless given.
 
     With 2 of 3, an anomaly in 80 % of the runs is confirmed with 0.8^2 (3 - 2 x 0.8) = 90 %. A disturbance of 5 % of
     the runs passes a second time with 0.7 %.
