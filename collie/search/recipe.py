@@ -126,8 +126,8 @@ class Recipe:
         drives: kinds of counters to drive, the first kind first, each in the order of rank.
         explain: extract the minimal feature set of each anomaly. Without one an anomaly is incomplete and covers
             nothing.
-        explain_after_sightings: sightings of a confirmed anomaly before its explanation. 0 explains at once. All waiting
-            anomalies are explained once they need the rest of the budget.
+        explain_after_sightings: sightings of a confirmed anomaly before its explanation. 0 explains at once. All
+            waiting anomalies are explained once they need the rest of the budget.
         audits: proposals inside each explanation that are measured all the same, to test it.
         guide: settings of the guided search.
         bayesian: settings of Bayesian optimisation.
