@@ -28,10 +28,9 @@ from collie.errors import StoreError, StoreUnwritable
 from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
-from collie.store.anomaly_files import write_anomaly
 from collie.store.connections import MAX_ROW_BYTES, MAX_RUNS, Page, RowSequence, bytes_of, understood
 from collie.store.directory import ANOMALIES, CampaignDirectory, publish, writing
-from collie.store.jsonl import write_results
+from collie.store.exports import write_anomaly, write_results
 from collie.store.lock import CampaignLock
 from collie.store.reading import Reader, campaign_folder
 from collie.store.records import INSERT, SELECT_BETWEEN, SELECT_MEASURED, from_row, require_digest, tallied, to_row
