@@ -17,8 +17,8 @@ from collie.clock import SystemClock, utc_now
 from collie.files import FOR_OTHERS
 
 if TYPE_CHECKING:
-    from collie.campaign.bundle import Bundle
     from collie.campaign.fleet import OpenGroup
+    from collie.campaign.reproduce import Bundle
     from collie.detect.symptom import Symptom
     from collie.fleet.fault import Fault
     from collie.hosts.findings import Finding

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from collie.campaign.heartbeat import Heartbeat
+from collie.campaign.progress import Heartbeat
 from collie.errors import StoreError
 from collie.files import read_bytes
 from collie.plain import typed

@@ -13,9 +13,8 @@ import pytest
 from collie.app.baselines import Baseline, cases_of
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice
-from collie.campaign.gate.cases import CaseOrigin, GateCase
+from collie.campaign.gate.cases import CaseOrigin, GateCase, Record
 from collie.campaign.gate.loop import Gate, GateParts
-from collie.campaign.gate.record import Record
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer

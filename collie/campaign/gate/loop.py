@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.gate.cases import CaseOrigin, GateCase, case_of, neighbours
-from collie.campaign.gate.record import Record
+from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of, neighbours
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
