@@ -138,7 +138,7 @@ def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None
     """Open the testbed of real hosts. Those of the lab are restarted where they lock up."""
     from collie.content.catalogs import discover_catalog, find_catalog
     from collie.hosts.testbed import HostsTestbed
-    from collie.lab.reviver import LabReviver
+    from collie.lab.lab import LabReviver
     from collie.ssh.remote import SshRemote
 
     return HostsTestbed(

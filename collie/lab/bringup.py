@@ -1,17 +1,25 @@
-"""Start the machines of a lab with the accelerator that works here."""
+"""Start the machines of a lab with the accelerator that works here.
+
+The first boot of a machine tests KVM, once per boot of this computer. A KVM device that opens proves nothing: on some
+virtual machines the guest hangs.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import socket
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.lab import acceleration, machine
+from collie.files import read_bytes
+from collie.lab import machine
 from collie.lab.boot import KVM_DEADLINES, TCG_DEADLINES, wait_until_answering
-from collie.lab.host import Say
+from collie.lab.host import MAX_BYTES, QEMU, Say, write_atomically
 from collie.lab.image import Image
 from collie.lab.keys import write_known_hosts
 from collie.lab.spec import LabSpec, StateDir, save_spec
@@ -19,6 +27,8 @@ from collie.lab.spec import LabSpec, StateDir, save_spec
 # Below the kernel's range for outgoing connections, so a restarted machine finds its port free.
 FIRST_SSH_PORT = 22022
 LAST_SSH_PORT = 22999
+
+KVM_DEVICE = Path("/dev/kvm")
 
 
 def start_and_wait(
@@ -55,7 +65,7 @@ def start_and_wait(
         except BaseException:
             machine.stop(labels)
             raise
-    acceleration.remember(cache, spec.image, spec.accelerator)
+    remember_accelerator(cache, spec.image, spec.accelerator)
     return spec
 
 
@@ -99,3 +109,38 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def remembered_accelerator(cache: Path, image: str) -> str | None:
+    """Return the accelerator that worked here for an image, if one was tried."""
+    if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
+        return "tcg"
+    try:
+        record = json.loads(read_bytes(_record(cache, image), MAX_BYTES).decode())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or record.get("conditions") != _conditions():
+        return None
+    accelerator = record.get("accelerator")
+    return accelerator if accelerator in ("kvm", "tcg") else None
+
+
+def remember_accelerator(cache: Path, image: str, accelerator: str) -> None:
+    """Remember the accelerator that worked."""
+    record = {"accelerator": accelerator, "conditions": _conditions()}
+    write_atomically(_record(cache, image), json.dumps(record, indent=2) + "\n")
+
+
+def _record(cache: Path, image: str) -> Path:
+    return cache / f"{image}.accelerator.json"
+
+
+def _conditions() -> dict[str, str]:
+    try:
+        version = subprocess.run(
+            [QEMU, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False
+        )
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LabError(f"cannot ask {QEMU} for its version: {error}; install qemu-system-x86 again") from error
+    return {"boot": boot, "qemu": version.stdout.partition("\n")[0]}

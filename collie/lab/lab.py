@@ -16,10 +16,11 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from collie.errors import LabError
-from collie.lab import acceleration, links, machine
+from collie.errors import LabError, TestbedError
+from collie.inventory.hosts import Host
+from collie.lab import links, machine
 from collie.lab.boot import banner
-from collie.lab.bringup import free_ports, start_and_wait
+from collie.lab.bringup import free_ports, remembered_accelerator, start_and_wait
 from collie.lab.host import QEMU, Say, locked, private_directory, quiet, remove, require_programs, user_directory
 from collie.lab.image import DEFAULT_RELEASE, Image, default_cache_dir, ensure_image
 from collie.lab.keys import ensure_key, ssh_command, write_inventory
@@ -234,7 +235,7 @@ def _new_spec(state: StateDir, cache: Path, wanted: LabRequest, mirror: str | No
     spec = LabSpec(
         release=image.release,
         image=image.directory.name,
-        accelerator=acceleration.remembered(cache, image.directory.name) or "kvm",
+        accelerator=remembered_accelerator(cache, image.directory.name) or "kvm",
         memory_mib=MEMORY_MIB,
         vcpus=VCPUS,
         sockets=str(choose_socket_dir(state)),
@@ -320,3 +321,25 @@ def _forget(state: StateDir) -> None:
             shutil.rmtree(spec.sockets, ignore_errors=True)
     for path in (state.inventory, state.known_hosts, state.spec):
         remove(path)
+
+
+class LabReviver:
+    """A `ports.Reviver` for one lab."""
+
+    def __init__(self, state_dir: Path | None = None) -> None:
+        self._state_dir = state_dir
+
+    def revive(self, host: Host) -> None:
+        """Restart the machine's QEMU."""
+        try:
+            restart(host.machine, state_dir=self._state_dir)
+        except LabError as error:
+            raise TestbedError(f"host {host.machine} does not answer and cannot be restarted: {error}") from error
+
+    def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
+        """Restart machines until all joined machines reach each other."""
+        try:
+            return mend(state_dir=self._state_dir)
+        except LabError as error:
+            names = " and ".join(dict.fromkeys(host.machine for host in hosts))
+            raise TestbedError(f"hosts {names} do not reach each other, and no restart helps: {error}") from error

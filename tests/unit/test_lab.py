@@ -26,8 +26,8 @@ from collie.cli.lab import command as lab_commands
 from collie.content.inventory import load_inventory
 from collie.errors import LabError, TestbedError
 from collie.inventory.hosts import Host
-from collie.lab import acceleration, boot, bringup, host, image, keys, lab, links, machine, spec
-from collie.lab.reviver import LabReviver
+from collie.lab import boot, bringup, host, image, keys, lab, links, machine, spec
+from collie.lab.lab import LabReviver
 
 KEYS = ("ssh-ed25519 AAAAfirst", "ssh-ed25519 AAAAsecond", "ssh-ed25519 AAAAthird", "ssh-ed25519 AAAAfourth")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
@@ -549,30 +549,30 @@ def usable_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A KVM device that opens, and a QEMU that tells its version."""
     device = tmp_path / "kvm"
     device.touch()
-    monkeypatch.setattr(acceleration, "KVM_DEVICE", device)
-    monkeypatch.setattr(acceleration, "QEMU", "true")
+    monkeypatch.setattr(bringup, "KVM_DEVICE", device)
+    monkeypatch.setattr(bringup, "QEMU", "true")
 
 
 def test_without_a_kvm_device_the_processor_is_emulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceleration, "KVM_DEVICE", tmp_path / "none")
-    assert acceleration.remembered(tmp_path, "image") == "tcg"
+    monkeypatch.setattr(bringup, "KVM_DEVICE", tmp_path / "none")
+    assert bringup.remembered_accelerator(tmp_path, "image") == "tcg"
 
 
 @pytest.mark.usefixtures("usable_kvm")
 def test_the_accelerator_that_worked_is_remembered_for_its_image(tmp_path: Path) -> None:
-    assert acceleration.remembered(tmp_path, "one") is None
-    acceleration.remember(tmp_path, "one", "tcg")
-    assert acceleration.remembered(tmp_path, "one") == "tcg"
-    assert acceleration.remembered(tmp_path, "two") is None
-    acceleration.remember(tmp_path, "two", "kvm")
-    assert acceleration.remembered(tmp_path, "one") == "tcg"
+    assert bringup.remembered_accelerator(tmp_path, "one") is None
+    bringup.remember_accelerator(tmp_path, "one", "tcg")
+    assert bringup.remembered_accelerator(tmp_path, "one") == "tcg"
+    assert bringup.remembered_accelerator(tmp_path, "two") is None
+    bringup.remember_accelerator(tmp_path, "two", "kvm")
+    assert bringup.remembered_accelerator(tmp_path, "one") == "tcg"
 
 
 @pytest.mark.usefixtures("usable_kvm")
 @pytest.mark.parametrize("text", ["", "[]", '{"accelerator": "tcg"}'])
 def test_a_damaged_memory_is_no_memory(tmp_path: Path, text: str) -> None:
     (tmp_path / "one.accelerator.json").write_text(text)
-    assert acceleration.remembered(tmp_path, "one") is None
+    assert bringup.remembered_accelerator(tmp_path, "one") is None
 
 
 # --- Links ------------------------------------------------------------------------------------------------------------
