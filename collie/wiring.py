@@ -110,11 +110,11 @@ class _Adapters:
     @cached_property
     def reports(self) -> Reports:
         from collie.bundle import archive
+        from collie.files import write_whole
         from collie.report import perftest
         from collie.report.ci.prometheus import render_metrics
         from collie.report.html.page import write_comparison, write_report
         from collie.report.quantities import name_testbed
-        from collie.store.directory import write_whole
 
         return Reports(
             campaign_page=lambda store, path, context, follow: write_report(store, path, context, follow=follow),

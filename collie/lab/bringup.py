@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.files import read_bytes
+from collie.files import read_bytes, write_whole
 from collie.lab import machine
 from collie.lab.boot import KVM_DEADLINES, TCG_DEADLINES, wait_until_answering
-from collie.lab.host import MAX_BYTES, QEMU, Say, write_atomically
+from collie.lab.host import MAX_BYTES, QEMU, Say
 from collie.lab.image import Image
 from collie.lab.keys import write_known_hosts
 from collie.lab.spec import LabSpec, StateDir, save_spec
@@ -128,7 +128,7 @@ def remembered_accelerator(cache: Path, image: str) -> str | None:
 def remember_accelerator(cache: Path, image: str, accelerator: str) -> None:
     """Remember the accelerator that worked."""
     record = {"accelerator": accelerator, "conditions": _conditions()}
-    write_atomically(_record(cache, image), json.dumps(record, indent=2) + "\n")
+    write_whole(_record(cache, image), [json.dumps(record, indent=2), "\n"])
 
 
 def _record(cache: Path, image: str) -> Path:

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from collie.files import Folder
+from collie.files import Folder, write_whole
 from collie.plain import CODEC
 from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec
-from collie.store.directory import ANOMALIES, CampaignDirectory, write_whole
+from collie.store.directory import ANOMALIES, CampaignDirectory
 from collie.workloads.workload import render
 
 LINE_SCHEMA_VERSION = 1
