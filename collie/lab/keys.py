@@ -66,11 +66,6 @@ def _endpoints(machine: MachineSpec) -> list[str]:
     return [endpoint_name(machine.name, f"rxe{number}") for number in range(machine.devices)]
 
 
-def write_inventory(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
-    """Write the hosts file."""
-    write_whole(state.inventory, [inventory_text(spec, state, host_keys)])
-
-
 def write_known_hosts(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
     """Write the host keys for OpenSSH."""
     pairs = zip(spec.machines, host_keys, strict=True)

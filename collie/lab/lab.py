@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collie.errors import LabError, TestbedError
+from collie.files import write_whole
 from collie.inventory.hosts import Host
 from collie.lab import links, machine
-from collie.lab.boot import banner
-from collie.lab.bringup import free_ports, remembered_accelerator, start_and_wait
+from collie.lab.bringup import banner, free_ports, remembered_accelerator, start_and_wait
 from collie.lab.host import QEMU, Say, locked, private_directory, quiet, remove, require_programs, user_directory
 from collie.lab.image import DEFAULT_RELEASE, Image, default_cache_dir, ensure_image
-from collie.lab.keys import ensure_key, ssh_command, write_inventory
+from collie.lab.keys import ensure_key, inventory_text, ssh_command
 from collie.lab.links import DeadLink
 from collie.lab.spec import (
     MAXIMUM_DEVICES,
@@ -137,12 +137,12 @@ def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None 
         _complete(spec, state, cache, None, say)
 
 
-def mend(*, state_dir: Path | None = None, cache_dir: Path | None = None, say: Say = quiet) -> tuple[str, ...]:
+def mend(state_dir: Path | None = None) -> tuple[str, ...]:
     """Restart machines until all joined ones reach each other. Return their names."""
-    state, cache = _directories(state_dir, cache_dir)
+    state, cache = _directories(state_dir, None)
     _present(state)
-    with _locked(state, say):
-        return _complete(_present(state), state, cache, None, say)
+    with _locked(state, quiet):
+        return _complete(_present(state), state, cache, None, quiet)
 
 
 def dead_links(state_dir: Path | None = None) -> tuple[DeadLink, ...]:
@@ -300,7 +300,7 @@ def _start(
         host_keys.append(ensure_key(state.host_key(one.name), one.name))
     asleep = frozenset(one.index for one in spec.machines if one.name in names)
     spec = start_and_wait(spec, asleep, image, state, cache, host_keys, say)
-    write_inventory(spec, state, host_keys)
+    write_whole(state.inventory, [inventory_text(spec, state, host_keys)])
     return spec
 
 
@@ -339,7 +339,7 @@ class LabReviver:
     def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
         """Restart machines until all joined machines reach each other."""
         try:
-            return mend(state_dir=self._state_dir)
+            return mend(self._state_dir)
         except LabError as error:
             names = " and ".join(dict.fromkeys(host.machine for host in hosts))
             raise TestbedError(f"hosts {names} do not reach each other, and no restart helps: {error}") from error

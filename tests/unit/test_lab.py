@@ -26,7 +26,7 @@ from collie.cli.lab import command as lab_commands
 from collie.content.inventory import load_inventory
 from collie.errors import LabError, TestbedError
 from collie.inventory.hosts import Host
-from collie.lab import boot, bringup, host, image, keys, lab, links, machine, spec
+from collie.lab import bringup, host, image, keys, lab, links, machine, spec
 from collie.lab.lab import LabReviver
 
 KEYS = ("ssh-ed25519 AAAAfirst", "ssh-ed25519 AAAAsecond", "ssh-ed25519 AAAAthird", "ssh-ed25519 AAAAfourth")
@@ -469,29 +469,29 @@ def test_a_port_in_use_is_not_offered() -> None:
 def test_silence_is_no_greeting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert not boot.banner(port, timeout_seconds=0.2)
-    assert not boot.banner(port, timeout_seconds=0.2)
+        assert not bringup.banner(port, timeout_seconds=0.2)
+    assert not bringup.banner(port, timeout_seconds=0.2)
 
 
 def test_a_machine_that_ends_while_it_boots_shows_its_console(state: spec.StateDir) -> None:
     (state.path / "lab-a").mkdir()
     state.console("lab-a").write_text("Kernel panic - not syncing: no init\n")
     with pytest.raises(machine.NeverBooted, match="Kernel panic"):
-        boot.wait_until_answering(make_spec(), frozenset({0}), state, boot.TCG_DEADLINES, host.quiet)
+        bringup.wait_until_answering(make_spec(), frozenset({0}), state, bringup.TCG_DEADLINES, host.quiet)
 
 
 def test_a_machine_that_cannot_set_itself_up_says_why(state: spec.StateDir) -> None:
     (state.path / "lab-a").mkdir()
     state.console("lab-a").write_text("collie-lab: init\ncollie-lab: failed: a network card is missing\n")
     with pytest.raises(LabError, match="a network card is missing"):
-        boot.wait_until_answering(make_spec(), frozenset({0}), state, boot.TCG_DEADLINES, host.quiet)
+        bringup.wait_until_answering(make_spec(), frozenset({0}), state, bringup.TCG_DEADLINES, host.quiet)
 
 
 def test_a_silent_machine_never_booted(state: spec.StateDir, impostor: Callable[..., subprocess.Popen[bytes]]) -> None:
     impostor("qemu-system-x86_64", "-name", state.label("lab-a"))
-    hasty = boot.BootDeadlines(first_line_seconds=0.3, ready_seconds=60.0, answer_seconds=1.0)
+    hasty = bringup.BootDeadlines(first_line_seconds=0.3, ready_seconds=60.0, answer_seconds=1.0)
     with pytest.raises(machine.NeverBooted, match="showed nothing"):
-        boot.wait_until_answering(make_spec(), frozenset({0}), state, hasty, host.quiet)
+        bringup.wait_until_answering(make_spec(), frozenset({0}), state, hasty, host.quiet)
 
 
 def test_a_lock_waits_and_then_says_who_to_look_for(tmp_path: Path) -> None:
