@@ -241,6 +241,13 @@ class Folder:
         self.close()
 
 
+def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
+    """Write a text file and its folder, like `Folder.write`. Links on the way to it are the caller's."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with Folder(path.parent) as folder:
+        folder.write(path.name, parts, mode)
+
+
 def _component(name: str) -> str:
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, "it is no name of a file in a folder", name)

@@ -17,8 +17,8 @@ from collie.clock import SystemClock, utc_now
 from collie.files import FOR_OTHERS
 
 if TYPE_CHECKING:
-    from collie.campaign.bundle import Bundle
     from collie.campaign.fleet import OpenGroup
+    from collie.campaign.reproduce import Bundle
     from collie.detect.symptom import Symptom
     from collie.fleet.fault import Fault
     from collie.hosts.findings import Finding
@@ -110,11 +110,11 @@ class _Adapters:
     @cached_property
     def reports(self) -> Reports:
         from collie.bundle import archive
+        from collie.files import write_whole
         from collie.report import perftest
         from collie.report.ci.prometheus import render_metrics
         from collie.report.html.page import write_comparison, write_report
         from collie.report.quantities import name_testbed
-        from collie.store.directory import write_whole
 
         return Reports(
             campaign_page=lambda store, path, context, follow: write_report(store, path, context, follow=follow),
@@ -138,7 +138,7 @@ def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None
     """Open the testbed of real hosts. Those of the lab are restarted where they lock up."""
     from collie.content.catalogs import discover_catalog, find_catalog
     from collie.hosts.testbed import HostsTestbed
-    from collie.lab.reviver import LabReviver
+    from collie.lab.lab import LabReviver
     from collie.ssh.remote import SshRemote
 
     return HostsTestbed(

@@ -40,24 +40,11 @@ class Agent(Loop):
         self._totals: Dict[str, Any] = {}
         self._engine_pids: List[int] = []
         self._last_device: Optional[str] = None
-        self._handlers: Dict[str, Callable[[Request], Optional[Dict[str, Any]]]] = {
-            "hello": self._hello,
-            "ping": self._ping,
-            "sampling": self._set_sampling,
-            "prepare": self._prepare,
-            "connect": self._connect,
-            "start": self._start,
-            "stop": self._stop,
-            "verify": self._verify,
-            "destroy": self._destroy,
-            "resources": self._resources,
-            "fingerprint": self._fingerprint,
-            "bye": self._bye,
-        }
 
     def handle(self, request: Request) -> Optional[Dict[str, Any]]:
-        """Carry out a request."""
-        return self._handlers[request.do](request)
+        """Carry out a request, whose name has been checked."""
+        reply: Optional[Dict[str, Any]] = getattr(self, f"_do_{request.do}")(request)
+        return reply
 
     def finish(self, step: Step, reply: Dict[str, Any]) -> Dict[str, Any]:
         """Update the run, and complete the reply."""
@@ -85,7 +72,7 @@ class Agent(Loop):
             reply["clock"] = time.monotonic()
         return reply
 
-    def _hello(self, request: Request) -> None:
+    def _do_hello(self, request: Request) -> None:
         if request.fields["protocol"] != PROTOCOL:
             raise bad_request(f"this agent speaks protocol {PROTOCOL}, not {request.fields['protocol']}")
         self._lease_seconds = float(request.fields.get("lease_seconds", self._lease_seconds))
@@ -93,10 +80,10 @@ class Agent(Loop):
             raise bad_request("hello: a run is under way")
         self.hand_over(request, Engines(self._make_engine, {}), {})
 
-    def _ping(self, _request: Request) -> Dict[str, Any]:
+    def _do_ping(self, _request: Request) -> Dict[str, Any]:
         return {"clock": time.monotonic(), "phase": self._run.phase if self._run else "idle"}
 
-    def _set_sampling(self, request: Request) -> Dict[str, Any]:
+    def _do_sampling(self, request: Request) -> Dict[str, Any]:
         fields = request.fields
         if not fields["on"]:
             self._sampling.keep = False
@@ -110,7 +97,7 @@ class Agent(Loop):
         self._sampling.start(fields.get("period_seconds"))
         return {"sources": reader.sources}
 
-    def _prepare(self, request: Request) -> None:
+    def _do_prepare(self, request: Request) -> None:
         if self._run:
             raise bad_request("prepare: the last run has not been destroyed")
         fields = request.fields
@@ -140,7 +127,7 @@ class Agent(Loop):
             raise bad_request(f"{request.do}: the run is {now}, not {' or '.join(phases)}")
         return self._run
 
-    def _connect(self, request: Request) -> None:
+    def _do_connect(self, request: Request) -> None:
         run = self._expect(request, "prepared")
         peers = request.fields["peers"]
         for key in run.plans:
@@ -148,38 +135,38 @@ class Agent(Loop):
                 raise bad_request(f"connect: peers has no endpoint for {key}")
         self.hand_over(request, run.engines, {"peers": peers, "seconds": request.deadline_seconds * 0.8})
 
-    def _start(self, request: Request) -> None:
+    def _do_start(self, request: Request) -> None:
         run = self._expect(request, "connected")
         reader = self._sampling.read_from(run.device, run.port, run.netdev)
         run.first_packets = received_packets(reader.read())
         self.hand_over(request, run.engines, {})
 
-    def _stop(self, request: Request) -> None:
+    def _do_stop(self, request: Request) -> None:
         run = self._expect(request, "running")
         self._totals = take(self._sampling.reader, run)
         drain = min(request.fields.get("drain_seconds", DRAIN_SECONDS), request.deadline_seconds * 0.8)
         self.hand_over(request, run.engines, {"drain_seconds": drain})
 
-    def _verify(self, request: Request) -> None:
+    def _do_verify(self, request: Request) -> None:
         run = self._expect(request, "running", "stopped")
         completed = request.fields.get("completed", {})
         if not all(type(count) is int and count >= 0 for count in completed.values()):
             raise bad_request("verify: completed must map keys to numbers of messages")
         self.hand_over(request, run.engines, {"completed": completed})
 
-    def _destroy(self, request: Request) -> Optional[Dict[str, Any]]:
+    def _do_destroy(self, request: Request) -> Optional[Dict[str, Any]]:
         if self._run is None:
             return {"flushed": 0, "clean": True, "qps_left": self._qps_left(), "seconds": 0.0}
         self.hand_over(request, self._run.engines, {})
         return None
 
-    def _resources(self, request: Request) -> Dict[str, Any]:
+    def _do_resources(self, request: Request) -> Dict[str, Any]:
         pairs = self._queue_pairs(request.fields["device"])
         if pairs is None:
             return {"qps": None}
         return {"qps": [pair._asdict() for pair in pairs]}
 
-    def _fingerprint(self, request: Request) -> Dict[str, Any]:
+    def _do_fingerprint(self, request: Request) -> Dict[str, Any]:
         if self._run:
             raise bad_request("fingerprint: a run is under way, which reading would disturb")
         device, port = request.fields["device"], request.fields.get("port", 1)
@@ -187,7 +174,7 @@ class Agent(Loop):
         netdev = next((entry["netdev"] for entry in found["ports"] if entry["port"] == port), None)
         return {"fingerprint": fingerprint.take(device, port, found["driver"], netdev)}
 
-    def _bye(self, _request: Request) -> Dict[str, Any]:
+    def _do_bye(self, _request: Request) -> Dict[str, Any]:
         self.end_run()
         self.reason = "request"
         left = self._left()

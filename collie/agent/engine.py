@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import traceback
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Dict, Optional
 
 from . import facts, rdma_cm
 from .content import is_sink
@@ -56,15 +56,6 @@ class Engine:
         self.resources: Optional[Resources] = None
         self.traffic: Optional[AnyTraffic] = None
         self._buffer = b""
-        self._commands: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
-            "hello": self._hello,
-            "prepare": self._prepare,
-            "connect": self._connect,
-            "start": self._start,
-            "stop": self._stop,
-            "verify": self._verify,
-            "destroy": self._destroy,
-        }
 
     def serve(self) -> None:
         """Drive traffic and carry out commands until ``destroy``, ``hello`` or the end of the pipe."""
@@ -90,7 +81,7 @@ class Engine:
 
     def _answer(self, command: Dict[str, Any]) -> None:
         try:
-            reply = {"ok": True, **self._commands[command["do"]](command)}
+            reply = {"ok": True, **getattr(self, f"_do_{command['do']}")(command)}
         except AgentFault as fault:
             reply = {"ok": False, "error": fault.to_json()}
         except Exception as error:  # the process boundary: the controller must receive a bug as a reply
@@ -101,11 +92,11 @@ class Engine:
         while data:
             data = data[os.write(self.pipe, data) :]
 
-    def _hello(self, _command: Dict[str, Any]) -> Dict[str, Any]:
+    def _do_hello(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         best = next(iter(self.paths.usable.values()), None)
         return {**facts.gather(best.verbs if best else None), **self.paths.facts(), "rdma_cm_error": rdma_cm.why_not()}
 
-    def _prepare(self, command: Dict[str, Any]) -> Dict[str, Any]:
+    def _do_prepare(self, command: Dict[str, Any]) -> Dict[str, Any]:
         path = self.paths.choose(command["data_path"])
         where = (command["device"], command["port"], command["gid_index"])
         ends = [
@@ -127,7 +118,7 @@ class Engine:
             "flows": {end.key: {**_plan(end.workload, end.requester, alone), "buffers": end.place} for end in ends},
         }
 
-    def _connect(self, command: Dict[str, Any]) -> Dict[str, Any]:
+    def _do_connect(self, command: Dict[str, Any]) -> Dict[str, Any]:
         resources = self._prepared()
         for end in resources.ends:
             resources.connect(end, command["peers"][end.key])
@@ -139,15 +130,15 @@ class Engine:
         self.traffic = traffic
         return {}
 
-    def _start(self, _command: Dict[str, Any]) -> Dict[str, Any]:
+    def _do_start(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         self._connected().begin()
         return {}
 
-    def _stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
+    def _do_stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
         # ``serve`` continues to serve receives.
         return {"drained": self._connected().drain(command["drain_seconds"])}
 
-    def _verify(self, command: Dict[str, Any]) -> Dict[str, Any]:
+    def _do_verify(self, command: Dict[str, Any]) -> Dict[str, Any]:
         found, totals = {}, RunTotals([self.totals])
         for end in self._prepared().ends:
             if end.content is None:
@@ -157,7 +148,7 @@ class Engine:
                 found[end.key] = end.verify(own if end.requester else command["completed"].get(end.key, 0))
         return {"flows": found}
 
-    def _destroy(self, _command: Dict[str, Any]) -> Dict[str, Any]:
+    def _do_destroy(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         flushed = 0
         self.traffic = None
         if self.resources is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 from ctypes import c_int, c_size_t, c_uint, c_uint8, c_void_p
@@ -80,9 +79,3 @@ class Library:
         if code:
             code = ctypes.get_errno() if code < 0 else code
             raise VerbsError(code, f"{name}: {os.strerror(code)}")
-
-
-def load_drivers(library: Library) -> None:
-    """Have libibverbs load this host's drivers. Opening a device reports their errors."""
-    with contextlib.suppress(VerbsError):
-        library.free_device_list(library.make("get_device_list", None))

@@ -19,7 +19,7 @@ NLDEV = 5 << 10
 CMD_GET, CMD_RES_QP_GET, CMD_STAT_GET = 1, 10, 17
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
 NLMSG_ERROR, NLMSG_DONE = 2, 3
-HEADER = struct.Struct("=IHHII")
+HEADER, ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 
 DEV_INDEX, DEV_NAME, PORT_INDEX = 1, 2, 3
 RES_QP, RES_LQPN, RES_TYPE, RES_STATE, RES_PID, RES_KERN_NAME = 19, 21, 26, 27, 28, 29
@@ -41,13 +41,7 @@ class QueuePair(NamedTuple):
 
 def attributes(data: bytes) -> Iterator[Tuple[int, bytes]]:
     """Yield type and payload of each attribute."""
-    offset = 0
-    while offset + 4 <= len(data):
-        length, kind = struct.unpack_from("=HH", data, offset)
-        if length < 4 or offset + length > len(data):
-            return
-        yield kind & 0x3FFF, data[offset + 4 : offset + length]
-        offset += (length + 3) & ~3
+    return ((kind & 0x3FFF, payload) for kind, payload in _records(data, ATTRIBUTE))
 
 
 def _attribute_u32(kind: int, value: int) -> bytes:
@@ -62,12 +56,17 @@ def attribute_text(kind: int, text: str) -> bytes:
 
 def messages(data: bytes) -> Iterator[Tuple[int, bytes]]:
     """Yield type and payload of each message."""
+    return _records(data, HEADER)
+
+
+def _records(data: bytes, header: struct.Struct) -> Iterator[Tuple[int, bytes]]:
+    """Yield type and payload of each record. A header begins with the length of its record and the type."""
     offset = 0
-    while offset + HEADER.size <= len(data):
-        length, kind, _, _, _ = HEADER.unpack_from(data, offset)
-        if length < HEADER.size or offset + length > len(data):
+    while offset + header.size <= len(data):
+        length, kind, *_ = header.unpack_from(data, offset)
+        if length < header.size or offset + length > len(data):
             return
-        yield kind, data[offset + HEADER.size : offset + length]
+        yield kind, data[offset + header.size : offset + length]
         offset += (length + 3) & ~3
 
 

@@ -5,12 +5,13 @@ Both have pyverbs' names and the interface of ``Traffic``. All other code is sha
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import Any, Callable, Dict, NamedTuple, Optional, Union
 
 from . import shared_object
 from .faults import AgentFault, bad_request
-from .library import Library, load_drivers
+from .library import Library, VerbsError
 from .native import NativeVerbs
 from .native_traffic import NativeTraffic, TrafficObject
 from .traffic import Traffic
@@ -77,7 +78,8 @@ class DataPaths:
 def load_native(library: str = "libibverbs.so.1") -> DataPath:
     """Load libibverbs and the compiled loop, or raise OSError."""
     loaded_library = Library(library)
-    load_drivers(loaded_library)
+    with contextlib.suppress(VerbsError):  # loads this host's drivers; opening a device reports their errors
+        loaded_library.free_device_list(loaded_library.make("get_device_list", None))
     loaded, detail = shared_object.load()
     functions = TrafficObject(loaded, loaded_library)
     return DataPath(NATIVE, NativeVerbs(loaded_library), partial(NativeTraffic, functions), detail)

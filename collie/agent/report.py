@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import facts
 from .engines import Engines
+from .kernel_files import read_int, read_text
 from .kernel_threads import DeviceThreads
-from .link import link
 from .sampler import CounterReader, Values, host_cpu, received_packets
 
 STALLED_SECONDS = 1.0
@@ -74,6 +74,23 @@ class Run:
     def health(self) -> Dict[str, Any]:
         """Return the ``health`` object of a sample."""
         return {**self.engines.totals.health(), "data_path": self.data_path, **self.engines.times()}
+
+
+def link(device: str, port: int, netdev: Optional[str]) -> Dict[str, Any]:
+    """Return the ``link`` object of a sample."""
+    path = os.path.join(facts.INFINIBAND, device)
+    port_path = os.path.join(path, "ports", str(port))
+    net_path = os.path.join(facts.NET, netdev or "")
+    return {
+        "state": read_text(port_path, "state"),
+        "rate": read_text(port_path, "rate"),
+        "netdev_state": read_text(net_path, "operstate"),
+        "netdev_speed_mbps": read_int(net_path, "speed"),
+        # Changes even if the link is up again.
+        "carrier_changes": read_int(net_path, "carrier_changes"),
+        "pci_speed": read_text(path, "device", "current_link_speed"),
+        "pci_width": read_text(path, "device", "current_link_width"),
+    }
 
 
 def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import errno
 import time
-from contextlib import contextmanager
 from functools import partial
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, List, Optional
 
 from . import cma_abi, memory
 from .content import COMPLEMENT, Content, is_source, verify
@@ -91,20 +90,6 @@ def _conn_param(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
         srq=workload.srq,
         qp_num=qp_num,
     )
-
-
-@contextmanager
-def _unsupported_if_invalid(asked: Dict[str, int]) -> Iterator[None]:
-    """Turn EINVAL into ``unsupported``: devices do not report the limits of inline data and of long lists of SGEs."""
-    try:
-        with step("create_qp"):
-            yield
-    except AgentFault as fault:
-        if fault.errno != errno.EINVAL:
-            raise
-        capabilities = ", ".join(f"{name} {value}" for name, value in asked.items())
-        message = f"{fault.message}: the device refuses a queue pair with {capabilities}"
-        raise AgentFault("unsupported", fault.step, message, fault.errno) from fault
 
 
 class Resources:
@@ -187,8 +172,16 @@ class Resources:
         attributes = v.QPInitAttr(
             qp_type=qp_type, scq=cq, rcq=cq, srq=end.srq, cap=cap, sq_sig_all=1 if workload.sq_sig_all else 0
         )
-        with _unsupported_if_invalid(asked):
-            pair = v.QP(self.pd, attributes)
+        try:
+            with step("create_qp"):
+                pair = v.QP(self.pd, attributes)
+        except AgentFault as fault:
+            if fault.errno != errno.EINVAL:
+                raise
+            # Devices do not report the limits of inline data and of long lists of SGEs.
+            capabilities = ", ".join(f"{name} {value}" for name, value in asked.items())
+            message = f"{fault.message}: the device refuses a queue pair with {capabilities}"
+            raise AgentFault("unsupported", fault.step, message, fault.errno) from fault
         with step("modify_qp INIT"):
             pair.to_init(self._attributes(workload))
         return pair

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 from .faults import bad_request
 
@@ -58,29 +58,34 @@ def join(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> 
     for number, reply in enumerate(replies):
         if not reply["ok"]:
             return reply if len(replies) == 1 else _named(reply, f"engine {number + 1} of {len(replies)}")
-    joined = _JOINED[do](replies, parts) if do in _JOINED else {}
-    return {**replies[0], **joined}
+    return {**replies[0], **_joined(do, replies, parts)}
+
+
+def _joined(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:
+    """Return the fields that differ between engines."""
+    if do == "prepare":
+        return _prepared(replies)
+    if do == "stop":
+        return {"drained": all(reply["drained"] for reply in replies)}
+    if do == "verify":
+        return _verified(replies, parts)
+    if do == "destroy":
+        flushed = sum(reply["flushed"] for reply in replies)
+        return {"flushed": flushed, "clean": all(reply["clean"] for reply in replies)}
+    return {}
 
 
 def _named(reply: Reply, name: str) -> Reply:
     return {**reply, "error": {**reply["error"], "message": f"{name}: {reply['error']['message']}"}}
 
 
-def _prepared(replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
+def _prepared(replies: Sequence[Reply]) -> Reply:
     first = replies[0]["flows"]  # all engines have the same plan
     buffers = {key: [reply["flows"][key]["buffers"] for reply in replies if key in reply["flows"]] for key in first}
     endpoints = {
         key: {"engines": [reply["endpoints"][key] for reply in replies if key in reply["endpoints"]]} for key in first
     }
     return {"endpoints": endpoints, "flows": {key: {**plan, "buffers": buffers[key]} for key, plan in first.items()}}
-
-
-def _stopped(replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
-    return {"drained": all(reply["drained"] for reply in replies)}
-
-
-def _destroyed(replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
-    return {"flushed": sum(reply["flushed"] for reply in replies), "clean": all(reply["clean"] for reply in replies)}
 
 
 def _verified(replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:
@@ -102,11 +107,3 @@ def _with(before: Any, found: Dict[str, Any], first_qp: int) -> Dict[str, Any]:
         return found
     sums = {name: before[name] + found[name] for name in ("checked_bytes", "wrong_bytes")}
     return {**sums, "first_wrong": before["first_wrong"] or found["first_wrong"]}
-
-
-_JOINED: Dict[str, Callable[[Sequence[Reply], Sequence[Dict[str, int]]], Reply]] = {
-    "prepare": _prepared,
-    "stop": _stopped,
-    "verify": _verified,
-    "destroy": _destroyed,
-}

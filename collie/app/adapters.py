@@ -12,12 +12,11 @@ from collie.ports import CampaignStore
 
 if TYPE_CHECKING:  # `collie status` needs none of the packages that these types come from
     from collie.app.report_context import ReportContext
-    from collie.campaign.bundle import Bundle
     from collie.campaign.choice import TestbedChoice
     from collie.campaign.fleet import OpenGroup
-    from collie.campaign.heartbeat import Heartbeat
     from collie.campaign.lanes import Lane
-    from collie.campaign.progress import CampaignProgress, Tally
+    from collie.campaign.progress import CampaignProgress, Heartbeat, Tally
+    from collie.campaign.reproduce import Bundle
     from collie.counters.catalog import Catalog
     from collie.detect.bounds import Calibration
     from collie.detect.symptom import Symptom

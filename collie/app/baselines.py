@@ -15,9 +15,8 @@ from collie.app.adapters import Adapters
 from collie.app.reports import read_campaign
 from collie.app.testbeds import open_testbed
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.gate.cases import CaseOrigin, GateCase, case_of
-from collie.campaign.gate.record import Record
-from collie.campaign.heartbeat import ProcessState
+from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of
+from collie.campaign.progress import ProcessState
 from collie.detect.bounds import Calibration
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, UsageError

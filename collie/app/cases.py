@@ -12,9 +12,8 @@ from pathlib import Path
 
 from collie.app.adapters import Adapters
 from collie.app.reports import read_campaign
-from collie.campaign.bundle import BUNDLE_SUFFIX
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.reproduce import counters_at_discovery
+from collie.campaign.reproduce import BUNDLE_SUFFIX, counters_at_discovery
 from collie.campaign.single_run import Case
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Calibration

@@ -11,9 +11,8 @@ from collie.app.adapters import Adapters
 from collie.app.cases import NamedCase, case_named
 from collie.app.inputs import narrowed_space_of, recipe_of, space_named
 from collie.app.inventories import first_pair, open_inventory
-from collie.campaign.bundle import BUNDLE_SUFFIX, Bundle
 from collie.campaign.choice import SearchChoice
-from collie.campaign.reproduce import planned
+from collie.campaign.reproduce import BUNDLE_SUFFIX, Bundle, planned
 from collie.clock import utc_now
 from collie.detect.bounds import plain_sibling
 from collie.errors import UsageError

@@ -22,7 +22,7 @@ from collie.app.testbeds import kept_calibration, open_testbed, require_idle_por
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, GateChoice, TestbedChoice
 from collie.campaign.events import Both, Silence
-from collie.campaign.gate.loop import Gate, GateParts
+from collie.campaign.gate.loop import Gate
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
@@ -176,7 +176,7 @@ def _ready(
         return SearchLoop(measured, candidate.store, strategy, inputs.space, inputs.recipe, sink, wide)
 
     where = f"{directory}/" if directory else ""
-    gate_parts = GateParts(
+    gate = Gate(
         candidate=measured,
         baseline=measurer(others[0], Silence()) if others else None,
         record=baseline.record,
@@ -189,7 +189,7 @@ def _ready(
         engine=engine,
         name_found=lambda identifier: f"{where}{identifier}",
     )
-    return OpenGate(candidate.testbed, inputs.budget, Gate(gate_parts), sides, pulse)
+    return OpenGate(candidate.testbed, inputs.budget, gate, sides, pulse)
 
 
 @contextmanager

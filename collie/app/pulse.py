@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from collie.app.adapters import Adapters
-from collie.campaign.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState
-from collie.campaign.progress import Follower
+from collie.campaign.progress import HEARTBEAT_SECONDS, Follower, Heartbeat, ProcessState
 from collie.clock import utc_now
 from collie.ports import CampaignHeader
 
@@ -62,7 +61,7 @@ class Pulse:
             self._write(state=ProcessState.FAILED, error=str(error) or type(error).__name__)
 
     def _beat(self) -> None:
-        while not self._stop.wait(PERIOD_SECONDS):
+        while not self._stop.wait(HEARTBEAT_SECONDS):
             self._write()
 
     def _write(

@@ -9,14 +9,21 @@ from enum import StrEnum
 from pathlib import Path
 
 from collie.app.adapters import Adapters, CampaignRecord
-from collie.campaign.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState
-from collie.campaign.progress import CampaignProgress, FoundAnomaly, Tally, failure_of
+from collie.campaign.progress import (
+    HEARTBEAT_SECONDS,
+    CampaignProgress,
+    FoundAnomaly,
+    Heartbeat,
+    ProcessState,
+    Tally,
+    failure_of,
+)
 from collie.errors import StoreError
 from collie.ports import CampaignHeader
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count
 
-_SILENCE_SECONDS = 10 * PERIOD_SECONDS
+_SILENCE_SECONDS = 10 * HEARTBEAT_SECONDS
 """A process that is silent for longer counts as dead. Busy machines and file servers delay a few signs."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from textwrap import fill
 
 from collie.bundle.hosts import FORM, OPTIONAL
-from collie.campaign.bundle import Bundle
+from collie.campaign.reproduce import Bundle
 from collie.report.quantities import show
 from collie.workloads.workload import FIELD_NAMES, Connection, Workload
 

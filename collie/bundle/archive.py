@@ -17,7 +17,7 @@ from typing import NoReturn
 from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import decode, encode
 from collie.bundle.modules import needed
-from collie.campaign.bundle import Bundle
+from collie.campaign.reproduce import Bundle
 from collie.errors import ContentError, Problem
 from collie.files import read_bytes
 from collie.untrusted import no_number

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from collie.counters.catalog import Catalog, Counter
-from collie.counters.discovery import Names, discovered
+from collie.counters.catalog import Catalog, Counter, Names, discovered
 from collie.plain import Codec, Shape
 
 _CODEC = Codec({Catalog: Shape(first=("driver", "drivers")), Counter: Shape(sparse=True)})

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from collie.campaign.bundle import Bundle
-from collie.campaign.reproduce import CountersAtDiscovery, Plan
+from collie.campaign.reproduce import Bundle, CountersAtDiscovery, Plan
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom

@@ -18,10 +18,9 @@ from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import decode
 from collie.bundle.hosts import FORM, pair_of
 from collie.campaign.budget import Budget
-from collie.campaign.bundle import Bundle
 from collie.campaign.events import RunFinished
 from collie.campaign.measure import Measurer
-from collie.campaign.reproduce import Reproduction, reproduce
+from collie.campaign.reproduce import Bundle, Reproduction, reproduce
 from collie.campaign.safety import Guard, SafetyRecord, record_of, require_unshared
 from collie.campaign.single_run import within_budget
 from collie.detect.bounds import Bounds, Calibration

@@ -108,16 +108,3 @@ class Both:
         """Forward an event to both."""
         self.first.on_event(event)
         self.second.on_event(event)
-
-
-Event = (
-    CampaignBegun
-    | RunBegun
-    | RunFinished
-    | AnomalyConfirmed
-    | AnomalyExplained
-    | AnomalyMerged
-    | SuspicionDropped
-    | SpacePruned
-    | PairSetAside
-)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter as Tally
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, islice
 from typing import TypeVar
 
@@ -16,8 +16,7 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
 from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, RunRequest, alone
 from collie.campaign.safety import Guard
-from collie.campaign.yardstick import delivered, unfit
-from collie.detect.bounds import NOTHING_EXPECTED, Bounds
+from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading, reading_of
@@ -35,6 +34,7 @@ from collie.ports import (
     Testbed,
     Unsupported,
 )
+from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
@@ -337,3 +337,39 @@ class Measurer:
     def _announce(self, lane: Lane, record: RunRecord, verdict: Verdict | None) -> None:
         replayed = self.scheduler.was_recorded(record.run)
         self._sink.on_event(RunFinished(record, verdict, self.budget_share, replayed, lane.driven, lane.temperature))
+
+
+def unfit(result: RunResult, unbounded: Verdict | None) -> str:
+    """Return why a run is no reference, as a clause without a subject, or an empty string.
+
+    `unbounded` is its verdict without a bound.
+    """
+    match result:
+        case Measured(measurement) if unbounded is not None:
+            if unbounded.is_normal:
+                return "" if measurement.stable else "did not hold one level"
+            word = "is itself anomalous" if unbounded.is_anomalous else "was inconclusive"
+            return f"{word}: {unbounded.reason}"
+        case SetupFailed(cause, detail):
+            return f"could not be set up: {cause}: {detail}"
+        case Unsupported(reason):
+            return f"cannot run here: {reason}"
+        case HostLost(host, detail):
+            return f"cost host {host}: {detail}"
+    return "was not measured"
+
+
+def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
+    """Return the throughput of a plain sibling at each receiving host with known readings."""
+    found = {}
+    for name in sinks(workload):
+        host = measurement.host(name)
+        if host.delivered_bps is not None and host.delivered_pps is not None:
+            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
+    return found
+
+
+def best_rate(workload: Workload, measurement: Measurement) -> float | None:
+    """Return the bits/s of the busiest receiving port, or None without a reading above zero."""
+    received = delivered(workload, measurement)
+    return (at_best_port(workload, received).bps or None) if received else None

@@ -1,4 +1,4 @@
-"""The progress of a campaign, folded from its events.
+"""The progress of a campaign, folded from its events, and the sign of life of its process.
 
 A simulated campaign makes thousands of runs a second, so an event only sets a few fields.
 """
@@ -9,6 +9,8 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from collie.campaign.events import (
@@ -251,3 +253,44 @@ class Tally:
     def failed_runs(self) -> int:
         """Number of runs without a measurement because of a fault."""
         return sum(self.outcomes.get(outcome, 0) for outcome in FAILED_OUTCOMES)
+
+
+HEARTBEAT_SECONDS = 3.0
+
+
+class ProcessState(StrEnum):
+    """State of a campaign in its process. An interrupted or failed one can be resumed."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """A sign of life of a process. Times are RFC 3339, UTC: begin of the process, and this sign.
+
+    `ended_by` is `budget` or another reason of the end, `error` the message of a failure.
+    """
+
+    state: ProcessState
+    machine: str
+    pid: int
+    began: str
+    updated: str
+    standing: CampaignProgress = field(default_factory=CampaignProgress)
+    ended_by: str | None = None
+    error: str | None = None
+
+    @property
+    def updated_at(self) -> datetime:
+        """Time of this sign.
+
+        Raises:
+            ValueError: `updated` is no time of day with its offset from UTC.
+        """
+        moment = datetime.fromisoformat(self.updated)
+        if moment.tzinfo is None:
+            raise ValueError(f"{self.updated!s:.40} says nothing of its time zone")
+        return moment

@@ -1,21 +1,26 @@
-"""Reproduction of an anomaly, with controls: the same workload with one condition broken at a time."""
+"""Reproduction of an anomaly, with controls: the same workload with one condition broken at a time.
+
+A bundle carries an anomaly to be reproduced elsewhere.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from collie.campaign.budget import BudgetSpent
 from collie.campaign.measure import Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
+from collie.detect.judge import Thresholds
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Ordinary, Signature, mean_signature, same_counters
 from collie.detect.symptom import Symptom, Verdict, inconclusive
+from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.search.breaking import broken
@@ -252,3 +257,34 @@ def _reading(measurer: Measurer, workload: Workload) -> RunReading:
         if reading is not None:
             return reading
     return RunReading(inconclusive(f"unsupported: {measurer.refused[workload]}"))
+
+
+BUNDLE_SUFFIX = ".pyz"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An anomaly with all data for another run and its verdict.
+
+    Attributes:
+        exported: RFC 3339.
+        found_on: the testbed, in words.
+        likely: hint for the cause, or empty.
+        siblings: the plain sibling of each workload of the plan, for the bound.
+        fingerprints: of the hosts at discovery, empty if not on record.
+    """
+
+    name: str
+    collie_version: str
+    exported: str
+    found_on: str
+    sentence: str
+    likely: str
+    symptom: Symptom
+    mfs: Mfs
+    plan: Plan
+    siblings: Mapping[Workload, Workload]
+    thresholds: Thresholds
+    verify: bool = False
+    at_discovery: CountersAtDiscovery | None = None
+    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)

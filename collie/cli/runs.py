@@ -23,7 +23,7 @@ from collie.ports import CampaignStore
 from collie.report.quantities import percent, rate
 from collie.report.terminal.runs import Row, run_rows, write_csv
 from collie.store.codec import dumps
-from collie.store.jsonl import run_line
+from collie.store.exports import run_line
 from collie.wiring import ADAPTERS
 from collie.workloads.units import format_seconds
 

@@ -15,8 +15,7 @@ from pydantic import Field
 from collie.content.document import Document, Location, read_document, read_text
 from collie.content.locate import ContentKind, available, display_path, find
 from collie.content.model import Strict, validate
-from collie.counters.catalog import Catalog, Counter, Ignored, Source
-from collie.counters.discovery import Names, discovered
+from collie.counters.catalog import Catalog, Counter, Ignored, Names, Source, discovered
 from collie.errors import ContentError, Problem, Problems
 from collie.limits import Limits, Text
 

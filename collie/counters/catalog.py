@@ -1,4 +1,4 @@
-"""Catalogs: the counters of a NIC driver."""
+"""Catalogs: the counters of a NIC driver, or of a device whose driver has no catalog."""
 
 from __future__ import annotations
 
@@ -183,3 +183,28 @@ def _as_time(counter: Counter, rate_bps: float | None) -> Counter:
     if counter.role is not Role.XMIT_WAIT or counter.unit is not Unit.BYTES or not rate_bps:
         return counter
     return replace(counter, unit=Unit.MICROSECONDS, scale=counter.scale * 8e6 / rate_bps)
+
+
+Names = Mapping[str, Iterable[str]]
+"""Counters by source, in the driver's spelling."""
+
+
+def discovered(driver: str, names: Names, known: Iterable[Catalog] = ()) -> Catalog:
+    """Return a catalog of every counter of a device.
+
+    The first of the `known` catalogs with the same source and spelling describes it, including the role. All others are
+    taken as diagnostic 64-bit counts of events, so a search ranks and drives them.
+    """
+    described = {counter.key: counter for catalog in reversed(tuple(known)) for counter in catalog.counters}
+    counters: dict[str, Counter] = {}
+    for source in sorted(names):
+        for name in sorted(names[source]):
+            unique = name if name not in counters else f"{source}/{name}"
+            typical = described.get((source, name), _undescribed(source, name))
+            counters[unique] = replace(typical, name=unique, spelled="" if unique == name else name, availability="")
+    return Catalog(driver, tuple(counters.values()))
+
+
+def _undescribed(source: str, name: str) -> Counter:
+    meaning = "found on the device; nobody has described it yet"
+    return Counter(name, source, Unit.EVENTS, CounterKind.DIAGNOSTIC, "unknown", meaning=meaning)

@@ -1,4 +1,4 @@
-"""Readings over time, and their rates.
+"""Readings over time, their rates and their spread.
 
 1. A missing reading stays None, never 0.
 2. A gauge is averaged, never differenced.
@@ -13,6 +13,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
+from typing import Final
 
 from collie.counters.catalog import Catalog, Counter
 
@@ -156,3 +158,15 @@ def variation(values: Sequence[float]) -> float:
         return math.inf if any(values) else 0.0
     variance = sum((value - mean) ** 2 for value in values) / len(values)
     return math.sqrt(variance) / mean
+
+
+SPREAD_OF_NORMAL: Final = 1.4826
+"""Standard deviation over median absolute deviation, for a normal distribution."""
+
+
+def robust_spread(values: Sequence[float], middle: float) -> float:
+    """Return the standard deviation of a normal distribution with the same median absolute deviation from `middle`.
+
+    `middle` is the median of at least one value.
+    """
+    return SPREAD_OF_NORMAL * median(abs(value - middle) for value in values)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from collie.counters.catalog import Catalog, Counter, CounterKind
-from collie.counters.spread import robust_spread
+from collie.counters.series import robust_spread
 
 MAX_UNUSUAL = 10.0
 _MIN_SAMPLES = 5

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.counters.catalog import Catalog, CounterKind
-from collie.counters.spread import SPREAD_OF_NORMAL
+from collie.counters.series import SPREAD_OF_NORMAL
 from collie.fleet.battery import Probe, Stage, grouping
 from collie.fleet.reading import DELIVERED, PATH_MTU, HostReading
 from collie.fleet.spread import bar, freedom

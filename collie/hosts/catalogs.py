@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import chain
 
-from collie.counters.catalog import Catalog
-from collie.counters.discovery import Names, discovered
+from collie.counters.catalog import Catalog, Names, discovered
 from collie.errors import TestbedError
 from collie.hosts.host_info import RdmaPort
 from collie.hosts.session import HostSession

@@ -11,8 +11,7 @@ from statistics import median
 from typing import Any
 
 from collie.clock import SystemClock
-from collie.counters.catalog import Catalog
-from collie.counters.discovery import discovered
+from collie.counters.catalog import Catalog, discovered
 from collie.detect.bounds import Bound
 from collie.detect.measurement import Measurement, Watch
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError

@@ -6,8 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collie.clock import SystemClock
-from collie.counters.catalog import Catalog
-from collie.counters.discovery import discovered
+from collie.counters.catalog import Catalog, discovered
 from collie.counters.unusual import CounterBaseline
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.host_info import rdma_port

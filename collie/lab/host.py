@@ -63,14 +63,6 @@ def private_directory(path: Path) -> Path:
     return path
 
 
-def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write a text file. A reader sees the old text or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as stream:
-        stream.write(text)
-    temporary.replace(path)
-
-
 def user_directory(variable: str, otherwise: str) -> Path:
     """Return the lab's folder in an XDG directory, or below the home directory."""
     base = os.environ.get(variable)

@@ -80,25 +80,10 @@ MIRROR = re.compile(r"(https?|ftp|file|copy):/\S+\Z")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A root disk with its kernel and initrd, in a cache entry whose name identifies it."""
+    """A cache entry, whose name identifies it, with the raw ext4 file system `disk`, `kernel` and `initrd`."""
 
     release: str
     directory: Path
-
-    @property
-    def disk(self) -> Path:
-        """The raw ext4 file system."""
-        return self.directory / "disk"
-
-    @property
-    def kernel(self) -> Path:
-        """The kernel."""
-        return self.directory / "kernel"
-
-    @property
-    def initrd(self) -> Path:
-        """An initrd with virtio disks."""
-        return self.directory / "initrd"
 
 
 def default_cache_dir() -> Path:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.files import read_bytes
+from collie.files import read_bytes, write_whole
 from collie.inventory.hosts import MAX_HOSTS, endpoint_name
-from collie.lab.host import MAX_BYTES, remove, write_atomically
+from collie.lab.host import MAX_BYTES, remove
 from collie.lab.spec import LabSpec, MachineSpec, StateDir
 
 
@@ -66,18 +66,10 @@ def _endpoints(machine: MachineSpec) -> list[str]:
     return [endpoint_name(machine.name, f"rxe{number}") for number in range(machine.devices)]
 
 
-def write_inventory(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
-    """Write the hosts file."""
-    write_atomically(state.inventory, inventory_text(spec, state, host_keys))
-
-
 def write_known_hosts(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
     """Write the host keys for OpenSSH."""
-    lines = [
-        f"[127.0.0.1]:{machine.ssh_port} {host_key}\n"
-        for machine, host_key in zip(spec.machines, host_keys, strict=True)
-    ]
-    write_atomically(state.known_hosts, "".join(lines))
+    pairs = zip(spec.machines, host_keys, strict=True)
+    write_whole(state.known_hosts, (f"[127.0.0.1]:{machine.ssh_port} {host_key}\n" for machine, host_key in pairs))
 
 
 def ssh_command(machine: MachineSpec, state: StateDir, command: Sequence[str] = ()) -> tuple[str, ...]:

@@ -16,13 +16,14 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from collie.errors import LabError
-from collie.lab import acceleration, links, machine
-from collie.lab.boot import banner
-from collie.lab.bringup import free_ports, start_and_wait
+from collie.errors import LabError, TestbedError
+from collie.files import write_whole
+from collie.inventory.hosts import Host
+from collie.lab import links, machine
+from collie.lab.bringup import banner, free_ports, remembered_accelerator, start_and_wait
 from collie.lab.host import QEMU, Say, locked, private_directory, quiet, remove, require_programs, user_directory
 from collie.lab.image import DEFAULT_RELEASE, Image, default_cache_dir, ensure_image
-from collie.lab.keys import ensure_key, ssh_command, write_inventory
+from collie.lab.keys import ensure_key, inventory_text, ssh_command
 from collie.lab.links import DeadLink
 from collie.lab.spec import (
     MAXIMUM_DEVICES,
@@ -136,12 +137,12 @@ def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None 
         _complete(spec, state, cache, None, say)
 
 
-def mend(*, state_dir: Path | None = None, cache_dir: Path | None = None, say: Say = quiet) -> tuple[str, ...]:
+def mend(state_dir: Path | None = None) -> tuple[str, ...]:
     """Restart machines until all joined ones reach each other. Return their names."""
-    state, cache = _directories(state_dir, cache_dir)
+    state, cache = _directories(state_dir, None)
     _present(state)
-    with _locked(state, say):
-        return _complete(_present(state), state, cache, None, say)
+    with _locked(state, quiet):
+        return _complete(_present(state), state, cache, None, quiet)
 
 
 def dead_links(state_dir: Path | None = None) -> tuple[DeadLink, ...]:
@@ -234,7 +235,7 @@ def _new_spec(state: StateDir, cache: Path, wanted: LabRequest, mirror: str | No
     spec = LabSpec(
         release=image.release,
         image=image.directory.name,
-        accelerator=acceleration.remembered(cache, image.directory.name) or "kvm",
+        accelerator=remembered_accelerator(cache, image.directory.name) or "kvm",
         memory_mib=MEMORY_MIB,
         vcpus=VCPUS,
         sockets=str(choose_socket_dir(state)),
@@ -299,7 +300,7 @@ def _start(
         host_keys.append(ensure_key(state.host_key(one.name), one.name))
     asleep = frozenset(one.index for one in spec.machines if one.name in names)
     spec = start_and_wait(spec, asleep, image, state, cache, host_keys, say)
-    write_inventory(spec, state, host_keys)
+    write_whole(state.inventory, [inventory_text(spec, state, host_keys)])
     return spec
 
 
@@ -320,3 +321,25 @@ def _forget(state: StateDir) -> None:
             shutil.rmtree(spec.sockets, ignore_errors=True)
     for path in (state.inventory, state.known_hosts, state.spec):
         remove(path)
+
+
+class LabReviver:
+    """A `ports.Reviver` for one lab."""
+
+    def __init__(self, state_dir: Path | None = None) -> None:
+        self._state_dir = state_dir
+
+    def revive(self, host: Host) -> None:
+        """Restart the machine's QEMU."""
+        try:
+            restart(host.machine, state_dir=self._state_dir)
+        except LabError as error:
+            raise TestbedError(f"host {host.machine} does not answer and cannot be restarted: {error}") from error
+
+    def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
+        """Restart machines until all joined machines reach each other."""
+        try:
+            return mend(self._state_dir)
+        except LabError as error:
+            names = " and ".join(dict.fromkeys(host.machine for host in hosts))
+            raise TestbedError(f"hosts {names} do not reach each other, and no restart helps: {error}") from error

@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.lab.host import QEMU, opened_log, tail, write_atomically
+from collie.files import write_whole
+from collie.lab.host import QEMU, opened_log, tail
 from collie.lab.image import Image
 from collie.lab.spec import LabSpec, MachineSpec, StateDir, neighbours
 
@@ -68,8 +69,9 @@ def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir)
         *("-display", "none", "-monitor", "none"),
         *processor[lab.accelerator],
         *("-m", str(lab.memory_mib), "-smp", f"{lab.vcpus},maxcpus={max(lab.vcpus, MIN_MAXIMUM_VCPUS)}"),
-        *("-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", KERNEL_ARGUMENTS),
-        *("-drive", f"file={_escaped(image.disk)},format=raw,if=virtio,snapshot=on"),
+        *("-kernel", str(image.directory / "kernel"), "-initrd", str(image.directory / "initrd")),
+        *("-append", KERNEL_ARGUMENTS),
+        *("-drive", f"file={_escaped(image.directory / 'disk')},format=raw,if=virtio,snapshot=on"),
         *("-serial", f"file:{_escaped(state.console(machine.name).resolve())}"),
         *("-device", "virtio-rng-pci"),
         *("-netdev", f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{machine.ssh_port}-:22"),
@@ -109,8 +111,7 @@ def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> 
         NeverBooted: QEMU refused to start with KVM.
     """
     folder = state.machine(machine.name)
-    lines = [f"{other.data_address} {other.name}\n" for other in lab.machines]
-    write_atomically(folder / "hosts", "".join(lines))
+    write_whole(folder / "hosts", (f"{other.data_address} {other.name}\n" for other in lab.machines))
     console = state.console(machine.name)
     if console.exists():
         console.replace(console.with_suffix(".log.1"))

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.files import read_bytes
-from collie.lab.host import MAX_BYTES, write_atomically
+from collie.files import read_bytes, write_whole
+from collie.lab.host import MAX_BYTES
 
 MAXIMUM_MACHINES = 16
 MAXIMUM_DEVICES = 4  # per machine: each costs it a network card, and every frame of its network one more copy
@@ -96,36 +96,23 @@ class LabRequest:
         return None if self.devices is None else [self.devices.get(one.name, 1) for one in spec.machines]
 
 
-@dataclass(frozen=True, slots=True)
 class StateDir:
-    """The files of one lab."""
+    """The files of one lab.
 
-    path: Path
+    Attributes:
+        inventory: the hosts file of a lab that is up.
+        known_hosts: the host keys, for OpenSSH.
+        lock: held while machines start or stop.
+        identity: the private key of the log-in.
+    """
 
-    @property
-    def inventory(self) -> Path:
-        """The hosts file of a lab that is up."""
-        return self.path / "hosts.yaml"
-
-    @property
-    def known_hosts(self) -> Path:
-        """The host keys, for OpenSSH."""
-        return self.path / "known_hosts"
-
-    @property
-    def spec(self) -> Path:
-        """The specification."""
-        return self.path / "lab.json"
-
-    @property
-    def lock(self) -> Path:
-        """The lock held while machines start or stop."""
-        return self.path / "lock"
-
-    @property
-    def identity(self) -> Path:
-        """The private key of the log-in."""
-        return self.path / "id_ed25519"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.inventory = path / "hosts.yaml"
+        self.known_hosts = path / "known_hosts"
+        self.spec = path / "lab.json"
+        self.lock = path / "lock"
+        self.identity = path / "id_ed25519"
 
     def machine(self, name: str) -> Path:
         """A machine's directory."""
@@ -173,7 +160,7 @@ def choose_socket_dir(state: StateDir) -> Path:
 
 def save_spec(state: StateDir, spec: LabSpec) -> None:
     """Write the specification."""
-    write_atomically(state.spec, json.dumps(asdict(spec), indent=2) + "\n")
+    write_whole(state.spec, [json.dumps(asdict(spec), indent=2), "\n"])
 
 
 def load_spec(state: StateDir) -> LabSpec | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role
-from collie.counters.spread import robust_spread
+from collie.counters.series import robust_spread
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from collie.detect.bounds import Calibration
-from collie.files import FOR_OTHERS, read_bytes
+from collie.files import FOR_OTHERS, read_bytes, write_whole
 from collie.inventory.fingerprint import Fingerprint
 from collie.store import codec
-from collie.store.directory import MAX_BYTES, write_whole, writing
+from collie.store.directory import MAX_BYTES, writing
 from collie.untrusted import read_json
 from collie.workloads.workload import Workload, render
 

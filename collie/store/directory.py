@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from collie.errors import StoreError, StoreUnwritable
-from collie.files import Folder
 from collie.store.vetting import RECORD
 
 LOCK_NAME = "campaign.lock"
@@ -64,13 +63,6 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         culprit = f"{error.filename}: " if error.filename not in (None, str(path)) else ""
         raise StoreUnwritable(f"{path} cannot be written: {culprit}{error.strerror}") from None
-
-
-def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
-    """Write a text file and its folder, like `Folder.write`. Links on the way to it are the caller's."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with Folder(path.parent) as folder:
-        folder.write(path.name, parts, mode)
 
 
 def publish(unfinished: Path, path: Path) -> None:

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from collie.campaign.heartbeat import Heartbeat
+from collie.campaign.progress import Heartbeat
 from collie.errors import StoreError
-from collie.files import read_bytes
+from collie.files import read_bytes, write_whole
 from collie.plain import typed
-from collie.store.directory import MAX_BYTES, write_whole
+from collie.store.directory import MAX_BYTES
 from collie.untrusted import read_json
 
 SCHEMA_VERSION = 1

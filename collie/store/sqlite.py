@@ -28,15 +28,13 @@ from collie.errors import StoreError, StoreUnwritable
 from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
-from collie.store.anomaly_files import write_anomaly
-from collie.store.connections import MAX_ROW_BYTES, MAX_RUNS, Page, RowSequence, bytes_of, understood
+from collie.store.connections import MAX_ROW_BYTES, MAX_RUNS, Page, RowSequence, bytes_of, connect, understood
 from collie.store.directory import ANOMALIES, CampaignDirectory, publish, writing
-from collie.store.jsonl import write_results
+from collie.store.exports import write_anomaly, write_results
 from collie.store.lock import CampaignLock
-from collie.store.reading import Reader, campaign_folder
+from collie.store.reading import Reader, campaign_folder, files_of
 from collie.store.records import INSERT, SELECT_BETWEEN, SELECT_MEASURED, from_row, require_digest, tallied, to_row
-from collie.store.vetting import BESIDE
-from collie.store.writing import Writer
+from collie.store.vetting import BESIDE, RECORD
 
 _PAGE = Page(200, 8 << 20)  # an abandoned `runs()` must not keep the log from being emptied
 _MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty, of some kilobytes each
@@ -47,11 +45,48 @@ _CAMPAIGN = "SELECT header, calibration, digest FROM campaign"
 T = TypeVar("T")
 
 
+class _Writer:
+    """The connection of the lock's holder, for the thread that created it."""
+
+    is_current = True
+    """No other process writes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        files_of(directory, to_write=True)
+        with ExitStack() as on_failure:
+            path = directory / RECORD
+            self.connection = on_failure.enter_context(closing(connect(path, "mode=rw", path)))
+            try:
+                with understood(path, sqlite3.OperationalError):
+                    self.connection.execute("PRAGMA journal_mode = WAL")
+                    self.connection.execute("PRAGMA synchronous = FULL")
+                    schema.migrate(self.connection, path)
+            except sqlite3.OperationalError as error:
+                raise StoreUnwritable(f"{path} cannot be migrated: {error}") from None
+            on_failure.pop_all()
+
+    def size(self) -> int:
+        """Return the current bytes of the record and its log."""
+        return files_of(self._directory, to_write=True).size
+
+    def renew(self) -> None:
+        """Do nothing: a writer reads its own writes."""
+
+    def close(self) -> None:
+        """Empty the log, even while others read, and close the connection."""
+        try:
+            with understood(self._directory / RECORD):
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self.connection.close()
+
+
 class SqliteStore:
     """A `ports.CampaignStore` in a directory, from `create` or `open`, for the thread that created it."""
 
     def __init__(self, directory: CampaignDirectory, held: ExitStack, *, writes: bool) -> None:
-        source: Reader | Writer = Writer(directory.path) if writes else Reader(directory.path)
+        source: Reader | _Writer = _Writer(directory.path) if writes else Reader(directory.path)
         self.directory = directory
         self._source = held.enter_context(closing(source))
         self._writes, self._closed = writes, False

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from collie.bundle.controller import Outcome, run
-from collie.campaign.bundle import Bundle
-from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduced
+from collie.campaign.reproduce import Bundle, CountersAtDiscovery, Plan, Reproduced
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature

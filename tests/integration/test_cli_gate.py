@@ -20,7 +20,7 @@ import yaml
 
 from collie.app import baselines, gates, reports
 from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
-from collie.campaign.events import Event, RunFinished
+from collie.campaign.events import RunFinished
 from collie.cli.main import cli, run
 from collie.content.catalogs import load_catalog
 from collie.content.subsystems import load_subsystem
@@ -133,7 +133,7 @@ class Interrupting:
     def __init__(self, after: int) -> None:
         self._after = after
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: object) -> None:
         if isinstance(event, RunFinished) and event.record.run == self._after:
             raise KeyboardInterrupt
 

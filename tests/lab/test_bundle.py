@@ -12,8 +12,7 @@ import pytest
 from collie.agent.build import build
 from collie.bundle import archive
 from collie.bundle.catalogs import Catalogs
-from collie.campaign.bundle import Bundle
-from collie.campaign.reproduce import Plan
+from collie.campaign.reproduce import Bundle, Plan
 from collie.content.catalogs import load_catalog
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space

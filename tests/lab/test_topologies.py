@@ -18,8 +18,8 @@ from collie.content.inventory import load_inventory
 from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Pair
 from collie.lab import lab
+from collie.lab.lab import LabReviver
 from collie.lab.machine import find
-from collie.lab.reviver import LabReviver
 from collie.lab.spec import StateDir
 from collie.ports import HostLost, Measured
 from collie.readings.policy import WindowPolicy

@@ -14,7 +14,7 @@ from collie.agent import devlink, ethtool, facts, report, sampler, totals
 from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
 from collie.agent.kernel_threads import DeviceThreads
-from collie.agent.link import link
+from collie.agent.report import link
 
 
 def write(path: Path, text: str) -> None:

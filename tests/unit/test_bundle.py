@@ -26,8 +26,7 @@ from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import decode, encode
 from collie.bundle.hosts import pair_of
 from collie.bundle.modules import imports
-from collie.campaign.bundle import Bundle
-from collie.campaign.reproduce import CountersAtDiscovery
+from collie.campaign.reproduce import Bundle, CountersAtDiscovery
 from collie.content.catalogs import load_catalogs
 from collie.content.inventory import load_inventory
 from collie.detect.signature import Levels, Signature

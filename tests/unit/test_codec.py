@@ -18,7 +18,7 @@ from collie.plain import CODEC
 from collie.ports import CampaignHeader, Measured, RunRecord, SetupFailed
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
-from collie.store.jsonl import run_line
+from collie.store.exports import run_line
 from collie.store.records import from_row, to_row
 from collie.store.series import decode_series, encode_series
 from collie.testing.store_suite import ANOMALY, VERDICT, measured

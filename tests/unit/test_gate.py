@@ -13,9 +13,8 @@ import pytest
 from collie.app.baselines import Baseline, cases_of
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice
-from collie.campaign.gate.cases import CaseOrigin, GateCase
-from collie.campaign.gate.loop import Gate, GateParts
-from collie.campaign.gate.record import Record
+from collie.campaign.gate.cases import CaseOrigin, GateCase, Record
+from collie.campaign.gate.loop import Gate
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
@@ -88,7 +87,7 @@ def gate(
         strategy = build(recipe, SPACE, candidate.info.catalog, strategy_generator(1))
         return SearchLoop(measured, store, strategy, SPACE, recipe, ListSink(), KnownAnomalies(known))
 
-    parts = GateParts(
+    gate = Gate(
         candidate=measured,
         baseline=measurer(baseline, MemoryStore(HEADER)) if baseline else None,
         record=record or Record(),
@@ -101,7 +100,7 @@ def gate(
         engine=engine,
         name_found=lambda identifier: f"gates/1/{identifier}",
     )
-    return Gate(parts).run(), store
+    return gate.run(), store
 
 
 def changes(summary: GateSummary) -> dict[str, Change]:

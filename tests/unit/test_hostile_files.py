@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collie.campaign.heartbeat import Heartbeat, ProcessState
+from collie.campaign.progress import Heartbeat, ProcessState
 from collie.errors import StoreError
 from collie.inventory.fingerprint import Fingerprint
 from collie.report.html.page import write_page, write_report

@@ -26,8 +26,8 @@ from collie.cli.lab import command as lab_commands
 from collie.content.inventory import load_inventory
 from collie.errors import LabError, TestbedError
 from collie.inventory.hosts import Host
-from collie.lab import acceleration, boot, bringup, host, image, keys, lab, links, machine, spec
-from collie.lab.reviver import LabReviver
+from collie.lab import bringup, host, image, keys, lab, links, machine, spec
+from collie.lab.lab import LabReviver
 
 KEYS = ("ssh-ed25519 AAAAfirst", "ssh-ed25519 AAAAsecond", "ssh-ed25519 AAAAthird", "ssh-ed25519 AAAAfourth")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
@@ -428,7 +428,7 @@ def test_a_mirror_that_is_no_address_is_refused(tmp_path: Path) -> None:
 def test_a_cached_image_is_used_without_any_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "find_program", lambda name: None)
     (tmp_path / image.image_key("trixie")).mkdir()
-    assert image.ensure_image("trixie", cache_dir=tmp_path).disk.parent.name == image.image_key("trixie")
+    assert image.ensure_image("trixie", cache_dir=tmp_path).directory.name == image.image_key("trixie")
 
 
 def test_missing_programs_are_named_with_their_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,29 +469,29 @@ def test_a_port_in_use_is_not_offered() -> None:
 def test_silence_is_no_greeting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert not boot.banner(port, timeout_seconds=0.2)
-    assert not boot.banner(port, timeout_seconds=0.2)
+        assert not bringup.banner(port, timeout_seconds=0.2)
+    assert not bringup.banner(port, timeout_seconds=0.2)
 
 
 def test_a_machine_that_ends_while_it_boots_shows_its_console(state: spec.StateDir) -> None:
     (state.path / "lab-a").mkdir()
     state.console("lab-a").write_text("Kernel panic - not syncing: no init\n")
     with pytest.raises(machine.NeverBooted, match="Kernel panic"):
-        boot.wait_until_answering(make_spec(), frozenset({0}), state, boot.TCG_DEADLINES, host.quiet)
+        bringup.wait_until_answering(make_spec(), frozenset({0}), state, bringup.TCG_DEADLINES, host.quiet)
 
 
 def test_a_machine_that_cannot_set_itself_up_says_why(state: spec.StateDir) -> None:
     (state.path / "lab-a").mkdir()
     state.console("lab-a").write_text("collie-lab: init\ncollie-lab: failed: a network card is missing\n")
     with pytest.raises(LabError, match="a network card is missing"):
-        boot.wait_until_answering(make_spec(), frozenset({0}), state, boot.TCG_DEADLINES, host.quiet)
+        bringup.wait_until_answering(make_spec(), frozenset({0}), state, bringup.TCG_DEADLINES, host.quiet)
 
 
 def test_a_silent_machine_never_booted(state: spec.StateDir, impostor: Callable[..., subprocess.Popen[bytes]]) -> None:
     impostor("qemu-system-x86_64", "-name", state.label("lab-a"))
-    hasty = boot.BootDeadlines(first_line_seconds=0.3, ready_seconds=60.0, answer_seconds=1.0)
+    hasty = bringup.BootDeadlines(first_line_seconds=0.3, ready_seconds=60.0, answer_seconds=1.0)
     with pytest.raises(machine.NeverBooted, match="showed nothing"):
-        boot.wait_until_answering(make_spec(), frozenset({0}), state, hasty, host.quiet)
+        bringup.wait_until_answering(make_spec(), frozenset({0}), state, hasty, host.quiet)
 
 
 def test_a_lock_waits_and_then_says_who_to_look_for(tmp_path: Path) -> None:
@@ -549,30 +549,30 @@ def usable_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A KVM device that opens, and a QEMU that tells its version."""
     device = tmp_path / "kvm"
     device.touch()
-    monkeypatch.setattr(acceleration, "KVM_DEVICE", device)
-    monkeypatch.setattr(acceleration, "QEMU", "true")
+    monkeypatch.setattr(bringup, "KVM_DEVICE", device)
+    monkeypatch.setattr(bringup, "QEMU", "true")
 
 
 def test_without_a_kvm_device_the_processor_is_emulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceleration, "KVM_DEVICE", tmp_path / "none")
-    assert acceleration.remembered(tmp_path, "image") == "tcg"
+    monkeypatch.setattr(bringup, "KVM_DEVICE", tmp_path / "none")
+    assert bringup.remembered_accelerator(tmp_path, "image") == "tcg"
 
 
 @pytest.mark.usefixtures("usable_kvm")
 def test_the_accelerator_that_worked_is_remembered_for_its_image(tmp_path: Path) -> None:
-    assert acceleration.remembered(tmp_path, "one") is None
-    acceleration.remember(tmp_path, "one", "tcg")
-    assert acceleration.remembered(tmp_path, "one") == "tcg"
-    assert acceleration.remembered(tmp_path, "two") is None
-    acceleration.remember(tmp_path, "two", "kvm")
-    assert acceleration.remembered(tmp_path, "one") == "tcg"
+    assert bringup.remembered_accelerator(tmp_path, "one") is None
+    bringup.remember_accelerator(tmp_path, "one", "tcg")
+    assert bringup.remembered_accelerator(tmp_path, "one") == "tcg"
+    assert bringup.remembered_accelerator(tmp_path, "two") is None
+    bringup.remember_accelerator(tmp_path, "two", "kvm")
+    assert bringup.remembered_accelerator(tmp_path, "one") == "tcg"
 
 
 @pytest.mark.usefixtures("usable_kvm")
 @pytest.mark.parametrize("text", ["", "[]", '{"accelerator": "tcg"}'])
 def test_a_damaged_memory_is_no_memory(tmp_path: Path, text: str) -> None:
     (tmp_path / "one.accelerator.json").write_text(text)
-    assert acceleration.remembered(tmp_path, "one") is None
+    assert bringup.remembered_accelerator(tmp_path, "one") is None
 
 
 # --- Links ------------------------------------------------------------------------------------------------------------

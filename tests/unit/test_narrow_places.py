@@ -73,7 +73,7 @@ def test_data_of_strangers_goes_through_few_places() -> None:
         "agent/engine.py",  # what one process of the agent says to the other
         "bundle/controller.py",  # the archive that it is itself
         "content/prototype.py",  # what it has just written
-        "lab/acceleration.py",
+        "lab/bringup.py",
         "lab/spec.py",
     }
     assert reads == of_strangers | of_its_own

@@ -12,7 +12,7 @@ from collie.detect.symptom import Outcome, Verdict
 from collie.ports import CampaignStore, Measured, RunRecord, SetupFailed
 from collie.report.terminal.runs import COLUMNS, Row, run_rows, write_csv
 from collie.store import codec
-from collie.store.jsonl import run_line
+from collie.store.exports import run_line
 from collie.store.memory import MemoryStore
 from collie.testing.store_suite import MEASUREMENT, VERDICT, WORKLOAD
 from collie.workloads.workload import FIELD_NAMES

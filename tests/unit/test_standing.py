@@ -25,8 +25,15 @@ from collie.campaign.events import (
     RunBegun,
     RunFinished,
 )
-from collie.campaign.heartbeat import Heartbeat, ProcessState
-from collie.campaign.progress import CampaignProgress, FailedRun, Follower, FoundAnomaly, HostStanding
+from collie.campaign.progress import (
+    CampaignProgress,
+    FailedRun,
+    Follower,
+    FoundAnomaly,
+    Heartbeat,
+    HostStanding,
+    ProcessState,
+)
 from collie.cli.progress import ConsoleProgress, live_view, plain_line
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.errors import HostUnreachable, StoreError

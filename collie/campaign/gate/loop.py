@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.gate.cases import CaseOrigin, GateCase, case_of, neighbours
-from collie.campaign.gate.record import Record
+from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of, neighbours
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
@@ -40,9 +39,9 @@ _RUNS_PER_PAIR = 4
 """Limit: one run on either side, each with its plain sibling for low throughput."""
 
 
-@dataclass(frozen=True)
-class GateParts:
-    """The parts of a gate.
+@dataclass
+class Gate:
+    """One gate.
 
     Attributes:
         baseline: None when the baseline answers from its record.
@@ -64,28 +63,22 @@ class GateParts:
     engine: Callable[[Sequence[Mfs]], SearchLoop]
     name_found: Callable[[str], str]
 
-
-class Gate:
-    """One gate."""
-
-    def __init__(self, parts: GateParts) -> None:
-        self._parts = parts
+    def __post_init__(self) -> None:
         # A disturbance or a missed anomaly can affect either run of a pair.
         self._chances = Chances(
-            differ=min(0.5, 2 * parts.recipe.confirmation.healthy_false_positive_rate),
-            false_negative_rate=min(0.5, 2 * parts.recipe.extraction.false_negative_rate),
+            differ=min(0.5, 2 * self.recipe.confirmation.healthy_false_positive_rate),
+            false_negative_rate=min(0.5, 2 * self.recipe.extraction.false_negative_rate),
         )
-        self._limits: Resolution = resolution(parts.recipe.thresholds)
-        self._measurers = [parts.candidate, *([parts.baseline] if parts.baseline else [])]
+        self._limits: Resolution = resolution(self.recipe.thresholds)
+        self._measurers = [self.candidate, *([self.baseline] if self.baseline else [])]
         self._results: list[CaseResult] = []
 
     def run(self) -> GateSummary:
         """Replay, then search, then compare the finds."""
-        parts = self._parts
-        record = None if parts.baseline else parts.record
-        beside = [neighbour for case in parts.cases for neighbour in neighbours(case, parts.space, record)]
-        shares = Shares(parts.false_alarm, len(parts.cases) + len(beside))
-        self._replay(parts.cases, shares.of_replay, 1.0)
+        record = None if self.baseline else self.record
+        beside = [neighbour for case in self.cases for neighbour in neighbours(case, self.space, record)]
+        shares = Shares(self.false_alarm, len(self.cases) + len(beside))
+        self._replay(self.cases, shares.of_replay, 1.0)
         untested = self._replay(beside, shares.of_replay, _NEIGHBOUR_SHARE)
         search = self._search(shares)
         if search is None:
@@ -93,12 +86,12 @@ class Gate:
         return GateSummary(
             results=tuple(self._results),
             untested=len(untested),
-            false_alarm=parts.false_alarm,
+            false_alarm=self.false_alarm,
             chances=self._chances,
-            runs=(parts.candidate.runs, parts.baseline.runs if parts.baseline else 0),
+            runs=(self.candidate.runs, self.baseline.runs if self.baseline else 0),
             elapsed_seconds=self._elapsed,
             search=search,
-            paired=parts.baseline is not None,
+            paired=self.baseline is not None,
         )
 
     @property
@@ -111,7 +104,7 @@ class Gate:
 
     def _limit(self, share: float) -> Budget:
         """Return the budget at which a part with a share of the rest ends."""
-        total, runs = self._parts.budget, self._runs
+        total, runs = self.budget, self._runs
         seconds = self._elapsed + share * (total.seconds - self._elapsed) if math.isfinite(total.seconds) else math.inf
         return Budget(seconds, None if total.runs is None else runs + math.ceil(share * (total.runs - runs)))
 
@@ -140,10 +133,10 @@ class Gate:
         return True
 
     def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[RunPair]) -> Comparison:
-        if not _is_within(self._parts.space, case.workload):
+        if not _is_within(self.space, case.workload):
             return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
-        recorded = None if self._parts.baseline else self._parts.record.reading(case.workload)
-        if recorded is None and self._parts.baseline is None:
+        recorded = None if self.baseline else self.record.reading(case.workload)
+        if recorded is None and self.baseline is None:
             return self._alone(case, limit)
         rule = rule_for(share, self._chances.differ, self._chances.false_negative_rate)
         comparison = self._pairs(case, rule, recorded, limit, taken)
@@ -173,14 +166,14 @@ class Gate:
             return comparison
 
     def _siblings(self, verdict: Verdict) -> int:
-        return self._parts.recipe.confirmation.siblings(verdict) if verdict.is_anomalous else 0
+        return self.recipe.confirmation.siblings(verdict) if verdict.is_anomalous else 0
 
     def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> RunReading | None:
         """Run a workload on one side, again when its set-up fails. None where it cannot run.
 
         `limit` is of both sides together. `fresh` measures the plain sibling first, because testbeds drift.
         """
-        measurer = self._parts.candidate if side is Side.CANDIDATE else self._parts.baseline
+        measurer = self.candidate if side is Side.CANDIDATE else self.baseline
         assert measurer is not None
         cause = ""
         self._grant(measurer, limit)
@@ -192,7 +185,7 @@ class Gate:
             match result:
                 case Measured(measurement):
                     assert verdict is not None
-                    sound = is_sound(workload, measurement, self._parts.recipe.thresholds)
+                    sound = is_sound(workload, measurement, self.recipe.thresholds)
                     return replace(reading_of(verdict, measurement), unbounded=verdict.is_inconclusive and sound)
                 case SetupFailed():
                     cause = result.cause
@@ -218,7 +211,7 @@ class Gate:
         def judged(change: Change, reason: str, confidence: float | None = None) -> Comparison:
             return Comparison(change, f"{reason}: {verdict.reason}", (), tuple(readings), confidence)
 
-        probes = confirm(case.workload, verdict.symptom, self._parts.recipe.confirmation, verdict)
+        probes = confirm(case.workload, verdict.symptom, self.recipe.confirmation, verdict)
         try:
             next(probes)
             while True:
@@ -230,36 +223,36 @@ class Gate:
                 return judged(Change.INCONCLUSIVE, "what was to confirm it said nothing")
             if not stop.value.confirmed:
                 return judged(Change.HEALTHY, "it did not show again", 1.0 - self._chances.false_negative_rate)
-        if any(known.explains(case.workload) for known in self._parts.cases if known.kind is CaseOrigin.BASELINE):
+        if any(known.explains(case.workload) for known in self.cases if known.kind is CaseOrigin.BASELINE):
             return judged(Change.STILL, "an anomaly of the baseline explains it")
         return judged(Change.INCONCLUSIVE, "it shows, and the baseline never measured this workload")
 
     def _trusted(self, case: GateCase, comparison: Comparison, share: float) -> Comparison:
         """Withdraw a new or worse decision that the record is too weak to support."""
-        doubt = self._parts.record.doubt(comparison.change, case.workload, case.is_alike, share, self._parts.recipe)
+        doubt = self.record.doubt(comparison.change, case.workload, case.is_alike, share, self.recipe)
         if doubt is None:
             return comparison
         text = f"{doubt}; measure the baseline beside it (--baseline-hosts): {comparison.reason}"
         return replace(comparison, change=Change.INCONCLUSIVE, reason=text, confidence=None)
 
     def _search(self, shares: Shares) -> Summary | None:
-        measurer = self._parts.candidate
+        measurer = self.candidate
         self._grant(measurer, self._limit_of_search(shares))
         if measurer.budget.spent(measurer.elapsed_seconds, measurer.runs):
             return None
         present = [result.case for result in self._results if result.change.shows]
         known = [case.mfs for case in present if case.symptom and case.complete]
-        summary = self._parts.engine(known).run()
+        summary = self.engine(known).run()
         rest = self._limit(1.0)
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):
-            found = case_of(anomaly, CaseOrigin.FOUND, anomaly.id, self._parts.name_found(anomaly.id))
+            found = case_of(anomaly, CaseOrigin.FOUND, anomaly.id, self.name_found(anomaly.id))
             self._decide(found, shares.of_find(number), rest)
         return summary
 
     def _limit_of_search(self, shares: Shares) -> Budget:
         """Return the budget of the search, less a reserve to decide on a find."""
-        limit, total = self._limit(1.0 - _RESERVE), self._parts.budget
-        if self._parts.baseline is None:
+        limit, total = self._limit(1.0 - _RESERVE), self.budget
+        if self.baseline is None:
             return limit
         runs = (
             _RUNS_PER_PAIR * rule_for(shares.of_find(1), self._chances.differ, self._chances.false_negative_rate).pairs
@@ -275,7 +268,7 @@ class Gate:
         verdict = comparison.reproduced(Side.CANDIDATE)
         if verdict is None or verdict.symptom is None or case.kind is CaseOrigin.FOUND:
             return
-        self._parts.store.add_anomaly(
+        self.store.add_anomaly(
             Anomaly(
                 id=anomaly_id(case.name.replace("/", ".")),
                 symptom=verdict.symptom,
@@ -285,8 +278,8 @@ class Gate:
                 mfs=case.mfs if case.symptom else Mfs(()),
                 reason=verdict.reason,
                 host=verdict.host,
-                found_at_run=self._parts.candidate.runs,
-                found_at_seconds=self._parts.candidate.elapsed_seconds,
+                found_at_run=self.candidate.runs,
+                found_at_seconds=self.candidate.elapsed_seconds,
                 extraction_runs=0,
                 complete=case.symptom is not None and case.complete,
             )

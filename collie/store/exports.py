@@ -1,18 +1,44 @@
-"""`anomalies/ID/`: files for running an anomaly again, written from the record."""
+"""Files written from the record, never read back.
+
+`results.jsonl` has one run per line, for grep and jq. `anomalies/ID/` has files for running an anomaly again.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from collie.files import Folder
+from collie.files import Folder, write_whole
+from collie.plain import CODEC
 from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec
 from collie.store.directory import ANOMALIES, CampaignDirectory
-from collie.store.jsonl import series_lines
 from collie.workloads.workload import render
+
+LINE_SCHEMA_VERSION = 1
+
+
+def write_results(path: Path, runs: Iterable[RunRecord]) -> None:
+    """Write every run as a line, without its samples."""
+    write_whole(path, (codec.dumps(run_line(record)) + "\n" for record in runs))
+
+
+def run_line(record: RunRecord) -> dict[str, Any]:
+    """Return one run as an object, with null for unknown values."""
+    return {
+        "schema_version": LINE_SCHEMA_VERSION,
+        "run": record.run,
+        "purpose": record.purpose,
+        "finished_at_seconds": record.finished_at_seconds,
+        "driven": record.driven,
+        "workload": render(record.workload),
+        "verdict": codec.encode(record.verdict),
+        **codec.encode_result(record.result),
+    }
 
 
 def write_anomaly(
@@ -24,7 +50,8 @@ def write_anomaly(
         place.write("mfs.json", [_pretty(_explanation(anomaly))])
         place.write("reproduce.txt", [_instructions(directory, header, anomaly)])
         if run is not None and isinstance(run.result, Measured):
-            place.write("series.jsonl", series_lines(run.result.measurement.series))
+            samples = map(CODEC.write, run.result.measurement.series)
+            place.write("series.jsonl", (codec.dumps(sample) + "\n" for sample in samples))
 
 
 def _explanation(anomaly: Anomaly) -> dict[str, Any]:
