@@ -224,7 +224,7 @@ def _fingerprints(hosts: Sequence[Host]) -> Mapping[str, Fingerprint]:
     from collie.hosts.fingerprint import fingerprints
     from collie.ssh.remote import SshRemote
 
-    return fingerprints(hosts, SshRemote, SystemClock())
+    return fingerprints(hosts, SshRemote)
 
 
 def _lab_inventory() -> Path | None:

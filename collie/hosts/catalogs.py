@@ -9,7 +9,6 @@ from collie.counters.catalog import Catalog, Names, discovered
 from collie.errors import TestbedError
 from collie.hosts.host_info import RdmaPort
 from collie.hosts.session import HostSession
-from collie.ports import Clock
 from collie.readings.samples import AgentSample, names_in
 
 CatalogFor = Callable[[str], Catalog | None]
@@ -22,9 +21,7 @@ _LOOK_SECONDS = 0.05
 SessionPort = tuple[HostSession, RdmaPort]
 
 
-def catalog_of(
-    ports: Iterable[SessionPort], catalog_for: CatalogFor, clock: Clock, discover: Discover = discovered
-) -> Catalog:
+def catalog_of(ports: Iterable[SessionPort], catalog_for: CatalogFor, discover: Discover = discovered) -> Catalog:
     """Return the catalog of hosts with one driver. Without one, `discover` makes it from their counters.
 
     Raises:
@@ -37,15 +34,15 @@ def catalog_of(
         raise TestbedError(f"hosts {names} have different drivers: {', '.join(drivers)}")
     found = catalog_for(drivers[0])
     if found is None:
-        samples = chain.from_iterable(first_samples(*port, clock) for port in ports)
+        samples = chain.from_iterable(first_samples(*port) for port in ports)
         found = discover(drivers[0], names_in(samples))
     port = ports[0][1]
     return found.on_link(port.link_layer, port.rate_bps)
 
 
-def first_samples(session: HostSession, port: RdmaPort, clock: Clock) -> tuple[AgentSample, ...]:
+def first_samples(session: HostSession, port: RdmaPort) -> tuple[AgentSample, ...]:
     """Return at least one sample of a port without traffic."""
-    client = session.client()
+    client, clock = session.client(), session.clock
     client.forget_samples()
     client.request("sampling", on=True, device=port.device, port=port.port)
     late = clock.monotonic() + _FIRST_SAMPLE_SECONDS

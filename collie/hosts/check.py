@@ -44,11 +44,8 @@ def check_hosts(
         return ()
     archive, clock = archive or Archive.agent(), SystemClock()
     across = {name for pair in pairs for names in pair.shared_hosts.values() for name in names}
-    checks = [
-        HostCheck(host, connect(host), archive, clock, catalog_for, across_ports=host.name in across, timing=timing)
-        for host in hosts
-    ]
-    sessions = {check.host.name: check.session for check in checks}
+    sessions = {host.name: HostSession(host, connect(host), archive, clock, timing) for host in hosts}
+    checks = [HostCheck(session, catalog_for, across_ports=name in across) for name, session in sessions.items()]
     keep = len(checks) <= hosts_at_once
     try:
         found = _of_hosts(checks, hosts_at_once, keep=keep)
@@ -57,7 +54,7 @@ def check_hosts(
             found += untested(paths, "--no-traffic")
         else:
             known = catalog_for or (lambda _driver: None)
-            found += PathCheck(sessions, clock, known, traffic, keep=keep).findings(paths)
+            found += PathCheck(sessions, known, traffic, keep=keep).findings(paths)
     finally:  # even an interrupt waits for no silent host
         with ThreadPoolExecutor(min(len(sessions), hosts_at_once)) as closing:
             list(closing.map(HostSession.close, sessions.values()))

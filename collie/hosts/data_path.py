@@ -20,7 +20,6 @@ from collie.hosts.host_info import line_rate
 from collie.hosts.protocol import StepFailed
 from collie.hosts.run import Endpoint, MissingCapability, Run, min_active_mtu
 from collie.hosts.wire import observe_ends
-from collie.ports import Clock
 from collie.readings.policy import WindowPolicy
 from collie.workloads.workload import Opcode, QpType, Workload
 
@@ -49,14 +48,12 @@ class DataPath:
         sender: Endpoint,
         receiver: Endpoint,
         executor: Executor,
-        clock: Clock,
         catalog_for: CatalogFor,
         watch: Callable[[], Watch | None] = lambda: None,
     ) -> None:
         self.endpoints = (replace(sender, role="a"), replace(receiver, role="b"))
         self._timing = sender.session.timing
         self._executor = executor
-        self._clock = clock
         self._catalog_for = catalog_for
         self._watch = watch
         drivers = {endpoint.port.driver for endpoint in self.endpoints}
@@ -66,7 +63,7 @@ class DataPath:
 
     def between(self, sender: Endpoint, receiver: Endpoint) -> DataPath:
         """Return the path between other endpoints."""
-        return DataPath(sender, receiver, self._executor, self._clock, self._catalog_for, self._watch)
+        return DataPath(sender, receiver, self._executor, self._catalog_for, self._watch)
 
     def __str__(self) -> str:
         sender, receiver = self.endpoints
@@ -104,7 +101,7 @@ class DataPath:
         self, stage: ProofStage, workload: Workload, policy: WindowPolicy, *, verify: bool = False
     ) -> Measurement | PathFailure:
         for timing in (policy, self._timing.retry):
-            run = Run(self.endpoints, workload.with_(mtu=self._mtu), self._executor, self._clock, verify=verify)
+            run = Run(self.endpoints, workload.with_(mtu=self._mtu), self._executor, verify=verify)
             try:
                 measured = run.measure(self._catalog, timing, self._watch())
             except (StepFailed, MissingCapability) as error:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from collie.errors import TestbedError
+from collie.clock import SystemClock
 from collie.hosts.host_info import rdma_port
 from collie.hosts.processes import max_processes
+from collie.hosts.run import in_parallel
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
-from collie.ports import Clock, Remote
+from collie.ports import Remote
 
 TAKING_SECONDS = 20.0
 """For hundreds of small files, some from a NIC's firmware."""
@@ -31,11 +33,11 @@ def fingerprint(session: HostSession) -> Fingerprint:
 
 
 def fingerprints(
-    hosts: Sequence[Host], connect: Callable[[Host], Remote], clock: Clock, archive: Archive | None = None
+    hosts: Sequence[Host], connect: Callable[[Host], Remote], archive: Archive | None = None
 ) -> dict[str, Fingerprint]:
     """Take the fingerprints of hosts in parallel, without traffic. Raises `TestbedError`."""
-    program = archive or Archive.agent()
-    sessions = [HostSession(host, connect(host), program, clock) for host in hosts]
+    archive, clock = archive or Archive.agent(), SystemClock()
+    sessions = [HostSession(host, connect(host), archive, clock) for host in hosts]
 
     def take(session: HostSession) -> Fingerprint:
         try:
@@ -46,12 +48,8 @@ def fingerprints(
 
     with ThreadPoolExecutor(max(1, min(len(hosts), HOSTS_AT_ONCE))) as executor:
         try:
-            futures = {session.host.name: executor.submit(take, session) for session in sessions}
-            failures = [error for future in futures.values() if isinstance(error := future.exception(), TestbedError)]
+            return in_parallel(executor, {session.host.name: partial(take, session) for session in sessions})
         except BaseException:  # an interrupt waits for no silent host
             for session in sessions:
                 session.close()
             raise
-        if failures:
-            raise failures[0]
-        return {name: future.result() for name, future in futures.items()}

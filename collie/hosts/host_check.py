@@ -10,11 +10,8 @@ from collie.hosts.catalogs import CatalogFor, first_samples
 from collie.hosts.findings import CheckState, Finding
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.host_info import DeviceInfo, HostInfo, PortInfo, matching_gid, rdma_port
-from collie.hosts.session import ASK_VERSION, Archive, HostSession, last_line, python_problem, python_version
-from collie.hosts.timing import DEFAULT_TIMING, HostTiming
+from collie.hosts.session import ASK_VERSION, HostSession, last_line, python_problem, python_version
 from collie.inventory.fingerprint import Fingerprint
-from collie.inventory.hosts import Host
-from collie.ports import Clock, Remote
 from collie.readings.samples import names_in, present
 from collie.untrusted import sanitized, whole_number
 
@@ -35,24 +32,13 @@ _ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2)
 class HostCheck:
     """The check of one host: by a shell, then by the agent. Only a host that lacks nothing has a fingerprint."""
 
-    def __init__(
-        self,
-        host: Host,
-        remote: Remote,
-        archive: Archive,
-        clock: Clock,
-        catalog_for: CatalogFor | None,
-        *,
-        across_ports: bool,
-        timing: HostTiming = DEFAULT_TIMING,
-    ) -> None:
-        self.host = host
-        self.session = HostSession(host, remote, archive, clock, timing)
+    def __init__(self, session: HostSession, catalog_for: CatalogFor | None, *, across_ports: bool) -> None:
+        self.host = session.host
+        self.session = session
         self.answered = False
         self.fingerprint: Fingerprint | None = None
         self._across_ports = across_ports
         self._catalog_for = catalog_for
-        self._clock = clock
         self._install = _INSTALL["debian"]
 
     def findings(self) -> list[Finding]:
@@ -229,7 +215,7 @@ class HostCheck:
             port = rdma_port(self.host, self.session.info)
         except TestbedError:
             return  # reported above
-        names = names_in(first_samples(self.session, port, self._clock))
+        names = names_in(first_samples(self.session, port))
         catalog = catalog_for(port.driver)
         if catalog is None:
             found = sum(map(len, names.values()))
@@ -250,7 +236,7 @@ class HostCheck:
 
     def _clock_rate(self) -> Finding:
         begin, first_request, first_answer = self._host_clock()
-        self._clock.sleep(self.session.timing.clock_seconds)
+        self.session.clock.sleep(self.session.timing.clock_seconds)
         end, last_request, last_answer = self._host_clock()
         # The host read its clock between request and answer, so only a deviation beyond that is drift.
         elapsed = end - begin
@@ -265,9 +251,9 @@ class HostCheck:
 
     def _host_clock(self) -> tuple[float, float, float]:
         """Return the host's clock, and the controller's at request and answer."""
-        requested = self._clock.monotonic()
+        requested = self.session.clock.monotonic()
         clock = float(self.session.request("ping")["clock"])
-        return clock, requested, self._clock.monotonic()
+        return clock, requested, self.session.clock.monotonic()
 
     def _run(self, *argv: str) -> str:
         done = self.session.run(argv)

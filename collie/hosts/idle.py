@@ -11,7 +11,7 @@ from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.hosts.host_info import RdmaPort
 from collie.hosts.session import HostSession
 from collie.hosts.timing import DEFAULT_TIMING
-from collie.ports import Clock, ForeignUse
+from collie.ports import ForeignUse
 from collie.readings.samples import AgentSample, counter_rates
 from collie.workloads.units import format_count
 
@@ -26,12 +26,12 @@ _CARRIES = frozenset({"RTR", "RTS", "SQD"})
 _MANAGEMENT = frozenset({"SMI", "GSI"})
 
 
-def foreign_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Clock) -> tuple[ForeignUse, ...]:
+def foreign_uses(session: HostSession, port: RdmaPort, catalog: Catalog) -> tuple[ForeignUse, ...]:
     """Watch one port for a second, or as long as its counters need."""
     client = session.client_under_way()
     client.forget_samples()
     session.request("sampling", on=True, device=port.device, port=port.port, period_seconds=_PERIOD_SECONDS)
-    clock.sleep(idle_seconds(catalog, session.timing.idle_seconds) + _PERIOD_SECONDS)
+    session.clock.sleep(idle_seconds(catalog, session.timing.idle_seconds) + _PERIOD_SECONDS)
     session.request("sampling", on=False)
     samples = client.drain_samples()
     pairs = session.request("resources", device=port.device)["qps"]

@@ -61,7 +61,7 @@ class Outages:
             TestbedError: a path stays dead, or a host is gone.
         """
         for other in endpoints[1:]:
-            path = DataPath(endpoints[0], other, self._executor, self._clock, lambda _: catalog, lambda: watch)
+            path = DataPath(endpoints[0], other, self._executor, lambda _: catalog, lambda: watch)
             if failed := path.try_small_messages():
                 fault = f"{path}: {path.diagnose(failed)}"
                 logger.warning("%s; waiting for it", fault)

@@ -24,7 +24,6 @@ from collie.hosts.session import HOSTS_AT_ONCE, HostSession
 from collie.hosts.wire import PathEnd, observe_ends
 from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
-from collie.ports import Clock
 from collie.workloads.units import format_rate
 
 _MIN_SHARE = 0.1
@@ -97,14 +96,12 @@ class PathCheck:
     def __init__(
         self,
         sessions: Mapping[str, HostSession],
-        clock: Clock,
         catalog_for: CatalogFor,
         traffic: CheckTraffic,
         *,
         keep: bool = True,
     ) -> None:
         self._sessions = sessions
-        self._clock = clock
         self._catalog_for = catalog_for
         self._guard = Guard(traffic.limits)
         self._shared_port = traffic.shared_port
@@ -153,7 +150,7 @@ class PathCheck:
             return PathFailure(ProofStage.SET_UP, str(error), getattr(error, "host", sender.host.name))
         if uses := [use for endpoint in (a, b) for use in self._foreign_uses(endpoint)]:
             return Finding(sender.host.name, _item(sender, receiver), CheckState.ADVICE, f"not tested: {uses[0]}")
-        path = DataPath(a, b, executor, self._clock, self._catalog_for, self._guard.watch)
+        path = DataPath(a, b, executor, self._catalog_for, self._guard.watch)
         result = path.prove()
         return _passed(path, result) if isinstance(result, Passed) else result
 
@@ -162,8 +159,8 @@ class PathCheck:
             return ()
         name, where = endpoint.host.name, (endpoint.session, endpoint.port)
         if name not in self._uses:
-            catalog = catalog_of([where], self._catalog_for, self._clock)
-            uses = foreign_uses(*where, catalog, self._clock)
+            catalog = catalog_of([where], self._catalog_for)
+            uses = foreign_uses(*where, catalog)
             self._uses[name] = tuple(str(use) for use in uses if use.forbids)
         return self._uses[name]
 

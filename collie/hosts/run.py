@@ -23,7 +23,6 @@ from collie.hosts.processes import processes
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.session import HostSession
 from collie.inventory.hosts import Host
-from collie.ports import Clock
 from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import may_settle
 from collie.readings.recording import Recording
@@ -86,7 +85,6 @@ class Run:
         endpoints: Sequence[Endpoint],
         workload: Workload,
         executor: Executor,
-        clock: Clock,
         *,
         verify: bool = False,
         victim: Workload | None = None,
@@ -96,7 +94,7 @@ class Run:
         self._endpoints = {endpoint.role: endpoint for endpoint in endpoints}
         self._workload = workload
         self._executor = executor
-        self._clock = clock
+        self._clock = endpoints[0].session.clock
         self._machines = {endpoint.role: endpoint.host.machine for endpoint in endpoints}
         self._flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
         self._uses_receives = any(opcode.consumes_receive for flow in self._flows for opcode in flow.opcodes)

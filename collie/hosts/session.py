@@ -81,7 +81,7 @@ class HostSession:
         self.timing = timing
         self._remote = remote
         self._archive = archive
-        self._clock = clock
+        self.clock = clock
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._is_starting = False
@@ -141,7 +141,7 @@ class HostSession:
                 if pause is None or self._closing.is_set():
                     raise
                 logger.info("%s; next attempt in %g s", error, pause)
-                self._clock.sleep(pause, until=self._closing)
+                self.clock.sleep(pause, until=self._closing)
         raise TestbedError(f"host {self.host.name}: its session is closed")
 
     @property
@@ -196,7 +196,7 @@ class HostSession:
 
     def _await_release(self, left: int) -> int:
         """Wait until the kernel has released our queue pairs. Return the number left."""
-        late = self._clock.monotonic() + self.timing.release_seconds
+        late = self.clock.monotonic() + self.timing.release_seconds
         while True:
             try:
                 listed = self.run(["rdma", "-j", "resource", "show", "qp"])
@@ -206,9 +206,9 @@ class HostSession:
             except (TestbedError, ValueError):
                 return left
             left = sum(pair.get("pid") in self._left_pids for pair in pairs)
-            if not left or self._clock.monotonic() > late:
+            if not left or self.clock.monotonic() > late:
                 break
-            self._clock.sleep(self.timing.release_period_seconds)
+            self.clock.sleep(self.timing.release_period_seconds)
         if left:
             logger.warning(
                 "host %s: the kernel has not released %d of our queue pairs within %g s: their packets wait in a "
@@ -239,7 +239,7 @@ class HostSession:
 
     def _start(self) -> AgentClient:
         channel = self._running()
-        client = AgentClient(self.host.name, channel, self._clock.monotonic, grace_seconds=self.timing.grace_seconds)
+        client = AgentClient(self.host.name, channel, self.clock.monotonic, grace_seconds=self.timing.grace_seconds)
         try:
             self._info = self._hello(client, lease_seconds=LEASE_SECONDS)
         except AgentGone as error:

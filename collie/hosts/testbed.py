@@ -194,8 +194,7 @@ class HostsTestbed:
         endpoints = self._ready(self._sessions)
         catalog = self._catalog_of(endpoints)
         steps = {
-            endpoint.role: partial(foreign_uses, endpoint.session, endpoint.port, catalog, self._clock)
-            for endpoint in endpoints
+            endpoint.role: partial(foreign_uses, endpoint.session, endpoint.port, catalog) for endpoint in endpoints
         }
         return tuple(use for uses in in_parallel(self._executor, steps).values() for use in uses)
 
@@ -264,7 +263,7 @@ class HostsTestbed:
             beside = victim(min_active_mtu(endpoints[:2], MIN_MTU), remote=workload.remote)  # at A, and B if remote
             alone_bps = self._alone_bps_of(beside, endpoints, watch)
         catalog = self._catalog_of(endpoints)
-        one = Run(endpoints, workload, self._executor, self._clock, verify=self._verify, victim=beside)
+        one = Run(endpoints, workload, self._executor, verify=self._verify, victim=beside)
         measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
         if no_victim:
             return replace(measured, notes=(*measured.notes, no_victim))
@@ -278,7 +277,7 @@ class HostsTestbed:
         own = [endpoint for endpoint in endpoints if endpoint.role in roles]
         catalog, rates = self._catalog_of(endpoints), []
         for _ in range(ALONE_RUNS):
-            one = Run(own, beside, self._executor, self._clock)
+            one = Run(own, beside, self._executor)
             measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
             if measured.stopped:
                 raise TestbedError(f"the victim alone was stopped ({measured.stopped}); measure without --victim")
@@ -307,7 +306,7 @@ class HostsTestbed:
     def _catalog_of(self, endpoints: Sequence[Endpoint]) -> Catalog:
         if self._catalog is None:
             ports = ((endpoint.session, endpoint.port) for endpoint in endpoints)
-            self._catalog = catalog_of(ports, self._catalog_for, self._clock, self._discover)
+            self._catalog = catalog_of(ports, self._catalog_for, self._discover)
         return self._catalog
 
 

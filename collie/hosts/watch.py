@@ -12,7 +12,7 @@ from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.host_info import rdma_port
 from collie.hosts.session import Archive, HostSession
 from collie.inventory.hosts import Host
-from collie.ports import Clock, Remote
+from collie.ports import Remote
 from collie.readings.samples import AgentSample, counter_rates
 
 _REFRESHES = 4
@@ -46,7 +46,7 @@ def watch(
     clock, archive = SystemClock(), archive or Archive.agent()
     sessions = [HostSession(host, connect(host), archive, clock) for host in hosts]
     try:
-        watched = [_Watched(session, catalog_for, discover, period_seconds, clock) for session in sessions]
+        watched = [_Watched(session, catalog_for, discover, period_seconds) for session in sessions]
         while True:
             clock.sleep(period_seconds)
             readings = tuple(reading for one in watched if (reading := one.read()) is not None)
@@ -59,11 +59,11 @@ def watch(
 
 class _Watched:
     def __init__(
-        self, session: HostSession, catalog_for: CatalogFor, discover: Discover, period_seconds: float, clock: Clock
+        self, session: HostSession, catalog_for: CatalogFor, discover: Discover, period_seconds: float
     ) -> None:
         self._session = session
         self._period = period_seconds
-        self._catalog = catalog_of([(session, rdma_port(session.host, session.info))], catalog_for, clock, discover)
+        self._catalog = catalog_of([(session, rdma_port(session.host, session.info))], catalog_for, discover)
         self._quick = replace(self._catalog, counters=tuple(c for c in self._catalog.counters if not c.refresh_seconds))
         self._slow = replace(self._catalog, counters=tuple(c for c in self._catalog.counters if c.refresh_seconds))
         self._kept_seconds = _REFRESHES * max((c.refresh_seconds for c in self._slow.counters), default=0.0)

@@ -149,7 +149,7 @@ def test_a_testbed_closes_although_all_its_threads_wait_for_hosts() -> None:
     "ask",
     [
         lambda connect: check_hosts(HOSTS, connect, ARCHIVE),
-        lambda connect: fingerprints(HOSTS, connect, SystemClock(), ARCHIVE),
+        lambda connect: fingerprints(HOSTS, connect, ARCHIVE),
     ],
 )
 def test_an_interrupt_waits_for_no_host(ask: Callable[[Callable[[Host], Silent]], object]) -> None:
