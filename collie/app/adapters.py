@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checka
 from collie.ports import CampaignStore
 
 if TYPE_CHECKING:  # `collie status` needs none of the packages that these types come from
-    from collie.app.report_context import ReportContext
     from collie.campaign.choice import TestbedChoice
     from collie.campaign.fleet import OpenGroup
     from collie.campaign.lanes import Lane
@@ -28,6 +27,7 @@ if TYPE_CHECKING:  # `collie status` needs none of the packages that these types
     from collie.readings.policy import WindowPolicy
     from collie.search.recipe import Recipe
     from collie.workloads.application import Application
+    from collie.workloads.pruning import Drop
     from collie.workloads.reference import ReferenceAnomaly
     from collie.workloads.space import Space
     from collie.workloads.workload import Workload
@@ -65,15 +65,8 @@ class Content:
 class CampaignFolder(Protocol):
     """Places in a campaign directory."""
 
-    @property
-    def path(self) -> Path:
-        """The directory."""
-        ...
-
-    @property
-    def log(self) -> Path:
-        """Directory of logs."""
-        ...
+    path: Path
+    log: Path
 
 
 class CampaignRecord(CampaignStore, Protocol):
@@ -158,6 +151,28 @@ class Testbeds:
     simulated_fleet: Callable[[TestbedChoice, Mapping[str, Fault], int], tuple[str, OpenGroup]]
     fingerprints: Callable[[Sequence[Host]], Mapping[str, Fingerprint]]
     lab_inventory: Callable[[], Path | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportContext:
+    """Facts for a campaign's report that the record lacks.
+
+    Attributes:
+        place: the campaign directory, as the reader would type it.
+        space: for plain values and siblings. None compares with Collie's defaults.
+        dropped: parts of the space that the testbed cannot run.
+        fingerprints: at the end of the campaign, host A first.
+        changes: of the testbed, as the operator accepted them.
+        search: the command that begins the same campaign.
+    """
+
+    place: str = "CAMPAIGN"
+    space: Space | None = None
+    wall_seconds: float | None = None
+    dropped: tuple[Drop, ...] = ()
+    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
+    changes: tuple[HostDifference, ...] = ()
+    search: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collie.app.adapters import Adapters
-from collie.app.reports import read_campaign
+from collie.app.inputs import PAPER
 from collie.app.testbeds import open_testbed
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of
@@ -51,7 +51,7 @@ def read_baseline(adapters: Adapters, name: str) -> Baseline:
     """Read a campaign as a baseline, from its directory or its file `campaign.sqlite`."""
     path = Path(name)
     directory = path.parent if path.name == "campaign.sqlite" else path
-    with read_campaign(adapters, directory) as store:
+    with adapters.records.read(directory) as store:
         last = adapters.records.heartbeat(directory)
         if last is not None and last.state is ProcessState.RUNNING:
             logger.warning("%s has not ended; the gate compares with what is on record so far", directory)
@@ -82,7 +82,7 @@ def cases_of(adapters: Adapters, baseline: Baseline) -> tuple[GateCase, ...]:
             anomaly=reference.id,
             symptom=Symptom(reference.symptom),
         )
-        for reference in adapters.content.references("nsdi22")
+        for reference in adapters.content.references(PAPER)
     ]
     published = {case.name for case in cases}
     own = [anomaly for anomaly in baseline.anomalies if anomaly.same_as is None and anomaly.id not in published]

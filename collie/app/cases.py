@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from collie.app.adapters import Adapters
-from collie.app.reports import read_campaign
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.reproduce import BUNDLE_SUFFIX, counters_at_discovery
 from collie.campaign.single_run import Case
@@ -72,7 +71,7 @@ def case_named(adapters: Adapters, name: str) -> NamedCase:
     if _is_prototype(name):
         return _found_by_prototype(adapters, name)
     if os.path.lexists(Path(name) / "campaign.sqlite"):
-        with read_campaign(adapters, Path(name)) as store:
+        with adapters.records.read(Path(name)) as store:
             found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
         raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")
     return _found(adapters, name) if "/" in name else _published(adapters, name)
@@ -122,7 +121,7 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
     directory, _, identifier = name.rstrip("/").rpartition("/")
     # Both CAMPAIGN/a1 and the path of its folder, CAMPAIGN/anomalies/a1, name it.
     campaign = Path(directory).parent if Path(directory).name == "anomalies" else Path(directory)
-    with read_campaign(adapters, campaign) as store:
+    with adapters.records.read(campaign) as store:
         choice = SearchChoice.from_settings(store.header.settings)
         found = {anomaly.id: anomaly for anomaly in store.anomalies()}
         if identifier not in found:

@@ -12,7 +12,7 @@ from collie.advise.check import Hit
 from collie.advise.overlap import Known
 from collie.app.adapters import Adapters
 from collie.app.cases import case_named
-from collie.app.reports import read_campaign
+from collie.app.inputs import PAPER
 from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import SafetyRecord
@@ -26,9 +26,6 @@ from collie.workloads.reference import FixStatus, ReferenceAnomaly
 
 logger = logging.getLogger(__name__)
 
-_TERMS = "nsdi22"
-"""The space of single workloads."""
-
 
 def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = None) -> tuple[Known, ...]:
     """Load the anomalies of a published collection or of a campaign directory.
@@ -36,7 +33,7 @@ def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = No
     Of a collection, only the anomalies of `subsystem` (name or file) count, or all if it has none.
     """
     if os.path.isdir(against):
-        with read_campaign(adapters, Path(against)) as store:
+        with adapters.records.read(Path(against)) as store:
             kinds = [anomaly for anomaly in store.anomalies() if anomaly.same_as is None]
         folder = against.rstrip("/")
         if unexplained := [f"{folder}/{each.id}" for each in kinds if not each.mfs.conditions]:
@@ -68,11 +65,11 @@ def application_named(adapters: Adapters, name: str, space: str | None = None) -
     """Load an application, or an application of one workload: a workload file, or the trigger of an anomaly."""
     path = Path(name)
     if is_file_name(path) and not adapters.content.is_application(path):
-        terms = adapters.content.space(space or _TERMS)
+        terms = adapters.content.space(space or PAPER)
         return Application.of(path.stem, adapters.content.workload(path, terms), terms)
     if not is_file_name(path) and adapters.content.names_reference(name):
-        return Application.of(name, adapters.content.reference(name).trigger, adapters.content.space(space or _TERMS))
-    return adapters.content.application(name, space, _TERMS)
+        return Application.of(name, adapters.content.reference(name).trigger, adapters.content.space(space or PAPER))
+    return adapters.content.application(name, space, PAPER)
 
 
 def application_of_perftest(
@@ -80,7 +77,7 @@ def application_of_perftest(
 ) -> tuple[Application, tuple[str, ...]]:
     """Read perftest command lines that run at the same time as one workload, and the assumptions."""
     reading = read_perftest(*lines)
-    terms = adapters.content.space(space or _TERMS)
+    terms = adapters.content.space(space or PAPER)
     if wrong := terms.violations(reading.workload):
         raise UsageError("--perftest: " + "; ".join(complaint for _, complaint in wrong))
     return Application.of("perftest", reading.workload, terms), reading.remarks

@@ -16,7 +16,6 @@ from collie.app.baselines import Baseline, cases_of, require_alike, testbed_of
 from collie.app.campaigns import new_header, require_same_hardware
 from collie.app.inputs import SearchInputs, limits_of, search_inputs
 from collie.app.pulse import Pulse
-from collie.app.reports import read_campaign
 from collie.app.status import lost_runs, lost_words
 from collie.app.testbeds import kept_calibration, open_testbed, require_idle_ports
 from collie.campaign.budget import Budget
@@ -45,7 +44,7 @@ _BESIDE = "baseline"
 
 def recorded_gate(adapters: Adapters, directory: Path) -> GateChoice:
     """Return the choice of a gate on record."""
-    with read_campaign(adapters, directory) as store:
+    with adapters.records.read(directory) as store:
         if GATE not in store.header.settings:
             raise StoreError(
                 f"{directory} is no gate, or one of a Collie that could not resume it; a search goes on with "

@@ -21,6 +21,8 @@ from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.pruning import Capabilities, Drop, prune
 from collie.workloads.space import Space
 
+PAPER = "nsdi22"
+"""The space of single workloads, and the published anomalies."""
 _SOFT_ROCE_DEVICE = "rxe"
 
 
@@ -38,10 +40,10 @@ def defaults_for(adapters: Adapters, choice: TestbedChoice) -> Defaults:
     Soft-RoCE, which needs a small space and long windows.
     """
     if choice.hosts is None:
-        return Defaults("nsdi22", "guided")
+        return Defaults(PAPER, "guided")
     measuring = first_pair(open_inventory(adapters, choice.hosts))
     is_emulated = any(endpoint.device.startswith(_SOFT_ROCE_DEVICE) for endpoint in measuring.hosts)
-    return Defaults("soft-roce", "soft-roce") if is_emulated else Defaults("nsdi22", "hosts")
+    return Defaults("soft-roce", "soft-roce") if is_emulated else Defaults(PAPER, "hosts")
 
 
 def with_defaults(adapters: Adapters, choice: SearchChoice) -> SearchChoice:
@@ -56,7 +58,7 @@ def space_of(adapters: Adapters, choice: TestbedChoice, name: str | None, terms:
     return adapters.content.space(name)
 
 
-def space_named(adapters: Adapters, name: str | None, default: str = "nsdi22") -> Space:
+def space_named(adapters: Adapters, name: str | None, default: str = PAPER) -> Space:
     """Load a space by name or file, or the part of it that an application reaches.
 
     A space precedes an application of the same name. An application that names no space gets the default.

@@ -6,21 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from collie.app.adapters import Adapters, CampaignRecord
+from collie.app.adapters import Adapters, CampaignRecord, ReportContext
 from collie.app.inputs import pruned_space_of
-from collie.app.report_context import ReportContext
 from collie.campaign.choice import GATE, GateChoice, SearchChoice
 
 
 def recorded_choice(adapters: Adapters, directory: Path) -> SearchChoice:
     """Return the choice of a campaign on record."""
-    with read_campaign(adapters, directory) as store:
+    with adapters.records.read(directory) as store:
         return SearchChoice.from_settings(store.header.settings)
-
-
-def read_campaign(adapters: Adapters, directory: Path) -> CampaignRecord:
-    """Open a campaign, also while another process writes it."""
-    return adapters.records.read(directory)
 
 
 def write_report(

@@ -40,11 +40,11 @@ def command(campaign: str, against: str | None, path: str | None, output: str) -
     wanted = Path(path) if path else None
     reported: dict[str, object] = {}
     if against is None:
-        with reports.read_campaign(ADAPTERS, directory) as store:
+        with ADAPTERS.records.read(directory) as store:
             written = reports.write_report(ADAPTERS, store, wanted)
     else:
         other = existing_campaign(against)
-        with reports.read_campaign(ADAPTERS, directory) as store, reports.read_campaign(ADAPTERS, other) as there:
+        with ADAPTERS.records.read(directory) as store, ADAPTERS.records.read(other) as there:
             written, same = reports.write_comparison(ADAPTERS, store, there, wanted)
         reported = {"against": there.header.campaign, "same_testbed": same}
         if not same:

@@ -50,7 +50,7 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
     collie runs campaigns/one --format jsonl | jq .verdict.outcome
     """
     directory = existing_campaign(campaign)
-    with reports.read_campaign(ADAPTERS, directory) as store, _target(path) as file:
+    with ADAPTERS.records.read(directory) as store, _target(path) as file:
         skipped = max(0, store.tally().runs - last) if last else 0
         if output in {"json", "jsonl"}:
             lines = (dumps(run_line(record)) for record in islice(store.runs(with_series=False), skipped, None))

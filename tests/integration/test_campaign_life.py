@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collie.app import cases, inputs, reports
+from collie.app import cases, inputs
 from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
 from collie.search.anomaly import Anomaly
@@ -15,7 +15,7 @@ from collie.wiring import ADAPTERS
 
 
 def anomalies(campaign: Path) -> tuple[Anomaly, ...]:
-    with reports.read_campaign(ADAPTERS, campaign) as store:
+    with ADAPTERS.records.read(campaign) as store:
         return store.anomalies()
 
 
@@ -101,7 +101,7 @@ def test_a_narrowed_space_is_searched_and_its_plain_workload_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["search", "--budget", "40runs", "--campaign", "c", *words]) == 0
-    with reports.read_campaign(ADAPTERS, tmp_path / "c") as store:
+    with ADAPTERS.records.read(tmp_path / "c") as store:
         choice = SearchChoice.from_settings(store.header.settings)
     space = inputs.narrowed_space_of(ADAPTERS, choice)
     assert space.complaints(space.base) == []

@@ -18,7 +18,7 @@ import click
 import pytest
 import yaml
 
-from collie.app import baselines, gates, reports
+from collie.app import baselines, gates
 from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
 from collie.campaign.events import RunFinished
 from collie.cli.main import cli, run
@@ -230,7 +230,7 @@ def test_what_a_campaign_could_not_explain_is_not_passed_over_in_silence(
     baseline: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert run(["check", "rpc-library", "--against", baseline]) in (0, 1)
-    with reports.read_campaign(ADAPTERS, Path(baseline)) as store:
+    with ADAPTERS.records.read(Path(baseline)) as store:
         unexplained = [each.id for each in store.anomalies() if not each.mfs.conditions and each.same_as is None]
     assert unexplained, "40 runs end before the second anomaly is explained"
     assert all(f"{baseline}/{name}" in caplog.text for name in unexplained)

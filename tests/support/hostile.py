@@ -24,9 +24,9 @@ from collie.agent.faults import AgentFault
 from collie.agent.pattern import send_chains
 from collie.agent.requests import parse_flows, parse_request
 from collie.agent.workload import parse_workload
+from collie.app.adapters import ReportContext
 from collie.app.cases import case_named
 from collie.app.exports import bundle_of
-from collie.app.report_context import ReportContext
 from collie.bundle import archive
 from collie.bundle.about import about
 from collie.bundle.content import encode

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collie import wiring
-from collie.app import campaigns, reports
+from collie.app import campaigns
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.errors import HostUnreachable, StoreError
 from collie.ports import ForeignUse, TestbedInfo
@@ -64,7 +64,7 @@ def begun(choice: SearchChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_the_hosts_suggested_is_on_record(begun: Path) -> None:
-    with reports.read_campaign(ADAPTERS, begun) as store:
+    with ADAPTERS.records.read(begun) as store:
         settings = store.header.settings
     assert [settings[name] for name in ("space", "recipe", "terms")] == ["soft-roce"] * 3
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from collie.app.report_context import ReportContext
+from collie.app.adapters import ReportContext
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.logs import logged_to
 from collie.cli.main import run

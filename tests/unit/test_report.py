@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collie.app.report_context import ReportContext
+from collie.app.adapters import ReportContext
 from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict

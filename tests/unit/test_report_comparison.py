@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from collie.app.report_context import ReportContext
+from collie.app.adapters import ReportContext
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
 from collie.report.html.comparison import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from collie.app.report_context import ReportContext
+from collie.app.adapters import ReportContext
 from collie.inventory.fingerprint import HostDifference, compare
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
 from collie.report.html.finding import kinds_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from collie import __version__
-from collie.app.report_context import ReportContext
+from collie.app.adapters import ReportContext
 from collie.detect.symptom import Symptom
 from collie.errors import StoreUnwritable, UsageError
 from collie.files import Folder, is_odd_output, open_output

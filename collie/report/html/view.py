@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collie.app.report_context import ReportContext
+from collie.app.adapters import ReportContext
 from collie.detect.measurement import Sample
 from collie.detect.symptom import Outcome
 from collie.inventory.fingerprint import Fingerprint
