@@ -182,11 +182,10 @@ def check_hosts(inventory: Inventory, limits: SafetyLimits | None, *, shared_por
     """Check the hosts of an inventory, and within limits their data paths. None sends no traffic."""
     from collie.content.catalogs import find_catalog
     from collie.hosts.check import check_hosts as check
-    from collie.hosts.paths import CheckTraffic
     from collie.ssh.remote import SshRemote
 
-    traffic = None if limits is None else CheckTraffic(limits, shared_port)
-    return check(inventory.hosts, SshRemote, catalog_for=find_catalog, pairs=inventory.pairs, traffic=traffic)
+    hosts, pairs = inventory.hosts, inventory.pairs
+    return check(hosts, SshRemote, catalog_for=find_catalog, pairs=pairs, limits=limits, shared_port=shared_port)
 
 
 def _prototype(name: str) -> tuple[Workload, Symptom | None, tuple[str, ...]]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Final
 
-from collie.inventory.hosts import MAX_HOSTS, host_of
+from collie.inventory.hosts import MAX_HOSTS, disjoint, host_of
 from collie.workloads.plan import HOST_B, ROLES
 from collie.workloads.workload import Direction, Workload
 
@@ -148,7 +148,7 @@ def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tu
     many = tuple(probe for probe in probes if probe.stage is Stage.ALL_TO_ONE)
     pairs = [Group(pair, pairwise) for pair in _pairs(hosts)] if pairwise else []
     crowds = [Group(crowd, many) for crowd in _crowds(hosts)] if many else []
-    return tuple(chain(_disjoint(pairs), _disjoint(crowds)))
+    return tuple(chain.from_iterable(disjoint(groups, attrgetter("hosts")) for groups in (pairs, crowds)))
 
 
 def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
@@ -195,16 +195,3 @@ def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
             if len(chosen) == senders:
                 found.append((chosen[0], host, *chosen[1:]))
     return found
-
-
-def _disjoint(groups: Iterable[Group]) -> list[tuple[Group, ...]]:
-    made: list[tuple[list[Group], set[str]]] = []
-    for group in groups:
-        own = {host_of(host) for host in group.hosts}
-        free = next((each for each in made if each[1].isdisjoint(own)), None)
-        if free is None:
-            made.append(([group], own))
-        else:
-            free[0].append(group)
-            free[1].update(own)
-    return [tuple(together) for together, _ in made]

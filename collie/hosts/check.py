@@ -9,16 +9,16 @@ from collie.clock import SystemClock
 from collie.hosts.catalogs import CatalogFor
 from collie.hosts.findings import CheckState, Finding
 from collie.hosts.host_check import HostCheck
-from collie.hosts.paths import CheckTraffic, PathCheck, interruptible_pool, paths_to_test, untested
+from collie.hosts.paths import PathCheck, interruptible_pool, paths_to_test, untested
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host, Pair
+from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import Remote
 from collie.workloads.units import format_count
 
 _MAX_SHOWN = 4
-TRAFFIC = CheckTraffic()
 
 
 def check_hosts(
@@ -27,15 +27,16 @@ def check_hosts(
     archive: Archive | None = None,
     catalog_for: CatalogFor | None = None,
     pairs: Sequence[Pair] = (),
-    traffic: CheckTraffic | None = TRAFFIC,
+    limits: SafetyLimits | None = REAL_HOSTS,
     *,
+    shared_port: bool = False,
     hosts_at_once: int = HOSTS_AT_ONCE,
     timing: HostTiming = DEFAULT_TIMING,
 ) -> tuple[Finding, ...]:
     """Check hosts in parallel, then the data paths between those whose agent starts.
 
-    `pairs` are hosts that measure together, or devices of one host that should reach each other. Without `traffic` no
-    data path is tested, without `catalog_for` no counter.
+    `pairs` are hosts that measure together, or devices of one host that should reach each other. Without `limits` no
+    data path is tested, without `catalog_for` no counter. `shared_port` permits traffic on ports in foreign use.
 
     Returns:
         Findings of hosts, then of data paths, then of pairs. A failure is a finding.
@@ -50,11 +51,11 @@ def check_hosts(
     try:
         found = _of_hosts(checks, hosts_at_once, keep=keep)
         paths = paths_to_test([check.host for check in checks if check.answered], pairs)
-        if traffic is None:
+        if limits is None:
             found += untested(paths, "--no-traffic")
         else:
             known = catalog_for or (lambda _driver: None)
-            found += PathCheck(sessions, known, traffic, keep=keep).findings(paths)
+            found += PathCheck(sessions, known, limits, shared_port=shared_port, keep=keep).findings(paths)
     finally:  # even an interrupt waits for no silent host
         with ThreadPoolExecutor(min(len(sessions), hosts_at_once)) as closing:
             list(closing.map(HostSession.close, sessions.values()))

@@ -106,7 +106,9 @@ class HostCheck:
     def _data_path(self, info: HostInfo) -> Finding:
         wanted = self.host.data_path
         chosen = info.data_path(wanted)
-        others = "; ".join(f"{path.name} cannot be used: {path.detail}" for path in info.data_paths if not path.usable)
+        others = "; ".join(
+            f"{path.name} cannot be used: {path.detail}" for path in info.data_paths.values() if not path.usable
+        )
         if chosen is None:
             packages = {"native": "libibverbs1", "pyverbs": "python3-pyverbs", None: "libibverbs1 python3-pyverbs"}
             forced = f"the hosts file says {wanted}; " if wanted else ""

@@ -82,25 +82,25 @@ class HostInfo:
     """One host.
 
     Attributes:
-        data_paths: best first.
-        description: the agent's answer without values that change from start to start.
+        data_paths: by name, best first.
         numa_cpus: usable CPUs by NUMA node. Empty when unknown.
+        description: the agent's answer without values that change from start to start.
     """
 
     kernel: str
     python: str
-    data_paths: tuple[DataPathInfo, ...]
+    data_paths: Mapping[str, DataPathInfo]
     numa_nodes: tuple[int, ...]
-    memory_available_bytes: int | None
     devices: tuple[DeviceInfo, ...]
-    description: Mapping[str, Any]
+    memory_available_bytes: int | None = None
     rdma_cm_error: str | None = None
     usable_cpus: int = 1
     numa_cpus: Mapping[int, int] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
 
     def data_path(self, wanted: str | None) -> DataPathInfo | None:
         """Return the wanted data path, or the best, if usable."""
-        return next((path for path in self.data_paths if path.usable and wanted in (None, path.name)), None)
+        return next((path for path in self.data_paths.values() if path.usable and wanted in (None, path.name)), None)
 
     def device(self, name: str) -> DeviceInfo | None:
         """Return a device by its name."""
@@ -112,41 +112,22 @@ class HostInfo:
         return found.port(number) if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Hello:
-    kernel: str
-    python: str
-    data_paths: Mapping[str, DataPathInfo]
-    numa_nodes: tuple[int, ...]
-    devices: tuple[DeviceInfo, ...]
-    memory_available_bytes: int | None = None
-    rdma_cm_error: str | None = None
-    usable_cpus: int = 1
-    numa_cpus: Mapping[str, int] = field(default_factory=dict)
-
-
 _CODEC = Codec(
     {
         PortInfo: Shape(keys={"number": "port"}, is_open=True),
-        **{kind: Shape(is_open=True) for kind in (_Hello, DataPathInfo, DeviceInfo, Gid)},
+        **{kind: Shape(is_open=True) for kind in (HostInfo, DataPathInfo, DeviceInfo, Gid)},
     }
 )
 
 
 def parse_host_info(raw: Mapping[str, Any]) -> HostInfo:
     """Read the answer to `hello`. Raises `ValueError` where it breaks the protocol."""
-    answer: _Hello = _CODEC.read(_Hello, raw)
-    return HostInfo(
-        kernel=answer.kernel,
-        python=answer.python,
-        data_paths=tuple(replace(path, name=name) for name, path in answer.data_paths.items()),
-        numa_nodes=answer.numa_nodes,
-        memory_available_bytes=answer.memory_available_bytes,
-        devices=answer.devices,
+    info: HostInfo = _CODEC.read(HostInfo, raw)
+    return replace(
+        info,
+        data_paths={name: replace(path, name=name) for name, path in info.data_paths.items()},
+        numa_cpus={int(node): cpus for node, cpus in info.numa_cpus.items()},  # keys of JSON are texts
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
-        rdma_cm_error=answer.rdma_cm_error,
-        usable_cpus=answer.usable_cpus,
-        numa_cpus={int(node): cpus for node, cpus in answer.numa_cpus.items()},
     )
 
 
@@ -206,7 +187,7 @@ def rdma_port(host: Host, info: HostInfo) -> RdmaPort:
     remedy = f"; `collie hosts check` shows everything that is missing on {host.name}"
     if info.data_path(host.data_path) is None:
         which = f"data path {host.data_path} of the hosts file" if host.data_path else "either data path"
-        reasons = "; ".join(f"{path.name}: {path.detail}" for path in info.data_paths if not path.usable)
+        reasons = "; ".join(f"{path.name}: {path.detail}" for path in info.data_paths.values() if not path.usable)
         raise TestbedError(
             f"host {host.name} cannot use {which} ({reasons}); `apt-get install libibverbs1` is what native needs, "
             f"`apt-get install python3-pyverbs` what pyverbs needs{remedy}"

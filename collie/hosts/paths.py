@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -22,22 +21,14 @@ from collie.hosts.protocol import AgentGone
 from collie.hosts.run import Endpoint
 from collie.hosts.session import HOSTS_AT_ONCE, HostSession
 from collie.hosts.wire import PathEnd, observe_ends
-from collie.inventory.hosts import Host, Pair
-from collie.inventory.safety import REAL_HOSTS, SafetyLimits
+from collie.inventory.hosts import Host, Pair, disjoint
+from collie.inventory.safety import SafetyLimits
 from collie.workloads.units import format_rate
 
 _MIN_SHARE = 0.1
 """Of the line rate. One queue pair gets most of it on a healthy NIC."""
 
 HostPath = tuple[Host, Host]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckTraffic:
-    """The traffic that a check may send, with `shared_port` even on ports in foreign use."""
-
-    limits: SafetyLimits = REAL_HOSTS
-    shared_port: bool = False
 
 
 def paths_to_test(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[HostPath, ...]:
@@ -60,19 +51,9 @@ def paths_to_test(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[HostPat
     return tuple(path for names, path in found.items() if len(names) == 2 and names <= known.keys())
 
 
-def parallel_groups(paths: Sequence[HostPath]) -> Iterator[tuple[HostPath, ...]]:
-    """Yield groups of paths without a common host."""
-    remaining = list(paths)
-    while remaining:
-        busy: set[str] = set()
-        group = []
-        for path in remaining:
-            machines = {host.machine for host in path}
-            if not machines & busy and len(busy) + 2 <= HOSTS_AT_ONCE:
-                group.append(path)
-                busy |= machines
-        remaining = [path for path in remaining if path not in group]
-        yield tuple(group)
+def parallel_groups(paths: Sequence[HostPath]) -> list[tuple[HostPath, ...]]:
+    """Return groups of paths without a common host."""
+    return disjoint(paths, lambda path: [host.name for host in path], HOSTS_AT_ONCE)
 
 
 @contextmanager
@@ -91,20 +72,24 @@ def untested(paths: Sequence[HostPath], reason: str) -> list[Finding]:
 
 
 class PathCheck:
-    """Tests data paths between hosts. With `keep`, connections stay open for the next path."""
+    """Tests data paths between hosts, with `shared_port` even on ports in foreign use.
+
+    With `keep`, connections stay open for the next path.
+    """
 
     def __init__(
         self,
         sessions: Mapping[str, HostSession],
         catalog_for: CatalogFor,
-        traffic: CheckTraffic,
+        limits: SafetyLimits,
         *,
+        shared_port: bool = False,
         keep: bool = True,
     ) -> None:
         self._sessions = sessions
         self._catalog_for = catalog_for
-        self._guard = Guard(traffic.limits)
-        self._shared_port = traffic.shared_port
+        self._guard = Guard(limits)
+        self._shared_port = shared_port
         self._keep = keep
         self._uses: dict[str, tuple[str, ...]] = {}
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import zip_longest
 from typing import Any
 
@@ -40,16 +39,6 @@ INFORMATIVE = frozenset(
 """Fields that identify hosts without changing results."""
 
 
-NO_COUNTERPART = "nobody"  # beside a host that the other side lacks
-
-
-class Significance(StrEnum):
-    """Effect of a difference on results. With `RESULTS` the two sides are not comparable."""
-
-    RESULTS = "results"
-    INFORMATIVE = "informative"
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One field that is not known to be equal. None is unknown.
@@ -61,7 +50,6 @@ class Difference:
     field: str
     a: Any
     b: Any
-    significance: Significance
 
     @property
     def unknown(self) -> bool:
@@ -71,7 +59,7 @@ class Difference:
     @property
     def changes_results(self) -> bool:
         """Whether results are not comparable."""
-        return self.significance is Significance.RESULTS
+        return self.field not in INFORMATIVE
 
     def __str__(self) -> str:
         return f"{self.field}: {show(self.a)} and {show(self.b)}"
@@ -100,12 +88,8 @@ class Fingerprint:
 def difference(a: Fingerprint, b: Fingerprint) -> tuple[Difference, ...]:
     """Return every field not known to be equal. One that is unknown on both sides is left out."""
     left, right = a.fields, b.fields
-    significance = dict.fromkeys(INFORMATIVE, Significance.INFORMATIVE)
-    return tuple(
-        Difference(name, left.get(name), right.get(name), significance.get(name, Significance.RESULTS))
-        for name in {**left, **right}
-        if left.get(name) != right.get(name)
-    )
+    found = (Difference(name, left.get(name), right.get(name)) for name in {**left, **right})
+    return tuple(each for each in found if each.a != each.b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +108,7 @@ class HostDifference:
 
 def compare(a: Mapping[str, Fingerprint], b: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...]:
     """Compare hosts of the same name, or in order where the names differ. Without a counterpart all is unknown."""
-    pairs = zip(a, a, strict=True) if set(a) == set(b) else zip_longest(a, b, fillvalue=NO_COUNTERPART)
+    pairs = zip(a, a, strict=True) if set(a) == set(b) else zip_longest(a, b, fillvalue="nobody")
     nothing = Fingerprint({})
     return tuple(
         HostDifference(left, right, difference(a.get(left, nothing), b.get(right, nothing))) for left, right in pairs

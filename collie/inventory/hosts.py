@@ -10,12 +10,16 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.limits import Positive
+
+T = TypeVar("T")
 
 MAX_HOSTS = 8  # together: an agent has room for flows with seven others
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -35,6 +39,22 @@ def endpoint_name(host: str, device: str) -> str:
 def host_of(endpoint: str) -> str:
     """Return `server-1` for `server-1/mlx5_0` and for `server-1`."""
     return endpoint.partition(_BELOW)[0]
+
+
+def disjoint(
+    groups: Iterable[T], endpoints_of: Callable[[T], Iterable[str]], at_once: float = math.inf
+) -> list[tuple[T, ...]]:
+    """Return the groups in rounds. Those of one round share no host, and have at most `at_once` hosts."""
+    rounds: list[tuple[list[T], set[str]]] = []
+    for group in groups:
+        own = set(map(host_of, endpoints_of(group)))
+        fitting = (each for each in rounds if each[1].isdisjoint(own) and len(each[1] | own) <= at_once)
+        together, busy = next(fitting, ([], set()))
+        if not together:
+            rounds.append((together, busy))
+        together.append(group)
+        busy |= own
+    return [tuple(together) for together, _ in rounds]
 
 
 def sharing(endpoints: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

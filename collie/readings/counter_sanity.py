@@ -1,21 +1,34 @@
-"""Checks of counters against themselves and against the traffic that ran. Pure."""
+"""Checks of counters against themselves and against the traffic that ran, and of the link. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from collie.counters.catalog import Catalog, Counter, Role
 from collie.counters.series import resets
 from collie.detect.measurement import HostMeasurement
-from collie.readings.samples import AgentSample, snapshot
+from collie.readings.samples import AgentSample, counter_rates, snapshot
 from collie.workloads.plan import flows
 from collie.workloads.workload import Workload
 
 _RECEIVED = frozenset({"rx_bytes", "rx_packets"})
 _SENT = frozenset({"tx_bytes", "tx_packets"})
 _MAX_NAMED = 3
+
+LINK_DOWN = "link_down"
+"""Canonical name of a counter."""
+
+_LINK_READINGS = {
+    "state": "the port's state",
+    "rate": "the port's rate",
+    "netdev_state": "the network device's state",
+    "netdev_speed_mbps": "the network device's speed in Mbit/s",
+    "carrier_changes": "the count of carrier changes",
+    "pci_speed": "the PCIe speed",
+    "pci_width": "the PCIe width",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +98,17 @@ def _changed(before: AgentSample, after: AgentSample) -> Iterator[tuple[str, str
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more
+
+
+def link_change(role: str, samples: Sequence[AgentSample], catalog: Catalog) -> str | None:
+    """Describe the changes of a host's link since its first sample, if any."""
+    if len(samples) < 2:
+        return None
+    down = tuple(counter for counter in catalog.counters if counter.canonical == LINK_DOWN)
+    moved = counter_rates(samples, replace(catalog, counters=down))
+    changes = [f"{name} counted that it went down" for name, rate in moved.items() if rate]
+    for key, name in _LINK_READINGS.items():
+        before, after = samples[0].link.get(key), samples[-1].link.get(key)
+        if None not in (before, after) and before != after:
+            changes.append(f"{name} was {before} and became {after}")
+    return f"the link changed during the run: host {role}: {', '.join(changes)}" if changes else None

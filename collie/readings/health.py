@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from collie.detect.measurement import GeneratorHealth
 from collie.readings import victim
-from collie.readings.fairness import slowest_qp_share
 from collie.readings.samples import AgentSample
 from collie.workloads.plan import Flow, flows
 from collie.workloads.workload import Workload
@@ -34,6 +33,11 @@ _FOREIGN_CPUS = 0.2
 0.6 to 0.7 with three.
 """
 _SPARE_CPUS = 0.1
+
+_MIN_QPS = 4
+"""Among fewer queue pairs, one is no exception."""
+_MIN_TURNS = 4
+"""Full send queues per queue pair. A device may serve one queue to its end before the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def generator_health(
         empty_queue_ratio=max(_known(a.empty_queue_ratio for a in all_hosts), default=None),
         completion_errors=_errors(window),
         qp_rate_ratio=_fairness(plan, window) if workload.qps > 1 else None,
-        slowest_qp_share=slowest_qp_share(workload, plan, window),
+        slowest_qp_share=_slowest_qp_share(workload, plan, window),
         cpu_wait_ratio=max(_known(a.waiting_ratio for a in all_hosts), default=None),
         data_path=", ".join(sorted({a.data_path for a in all_hosts if a.data_path})) or None,
         queue_fill_ratio=min(_known(a.queue_fill_ratio for a in all_hosts), default=None),
@@ -215,3 +219,30 @@ def _fairness(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]])
         if totals and totals.qp_messages.max > 0:
             ratios.append(totals.qp_messages.min / totals.qp_messages.max)
     return min(ratios, default=None)
+
+
+def _slowest_qp_share(
+    workload: Workload, plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]
+) -> float | None:
+    """Return the slowest queue pair's messages over the mean of its flow, for the least fair flow, if enough.
+
+    A sample holds the minimum, mean and maximum of their messages. Over a window the minimum grows at least as much as
+    the slowest queue pair, which is last at the end and was no further behind at the beginning. So the share is an
+    upper bound.
+    """
+    if workload.qps < _MIN_QPS:
+        return None
+    enough = _MIN_TURNS * max(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
+    shares = [slowest / mean for slowest, mean in _growth(plan, window) if mean >= enough]
+    return min(shares, default=None)
+
+
+def _growth(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]) -> Iterator[tuple[float, float]]:
+    """Yield (slowest, mean) growth in messages for each end of a flow."""
+    ends = [(flow.requester, f"{flow.name}/requester") for flow in plan]
+    ends += [(flow.responder, f"{flow.name}/responder") for flow in plan]
+    for role, key in ends:
+        totals = [sample.flows[key] for sample in window.get(role, ()) if key in sample.flows]
+        if len(totals) > 1:
+            before, after = totals[0].qp_messages, totals[-1].qp_messages
+            yield after.min - before.min, after.mean - before.mean

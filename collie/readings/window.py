@@ -17,10 +17,9 @@ from collie.counters.series import rates_at
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.readings import victim as victims
-from collie.readings.counter_sanity import StalledCounter, stalled_counters, void_reasons
+from collie.readings.counter_sanity import LINK_DOWN, StalledCounter, link_change, stalled_counters, void_reasons
 from collie.readings.delivery import curves_of, received_bps, received_inside, step_rates
 from collie.readings.health import generator_health, has_errors
-from collie.readings.link import LINK_DOWN, link_change
 from collie.readings.pause import SentPause, pause_ratio
 from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import is_settled

@@ -30,17 +30,8 @@ NOT_EXECUTABLE = 126
 class LocalRemote:
     """`Remote` by subprocesses. Relative paths and commands start at `home`."""
 
-    def __init__(
-        self,
-        name: str,
-        home: Path,
-        *,
-        send_timeout_seconds: float = SEND_TIMEOUT_SECONDS,
-        close_seconds: float = CLOSE_SECONDS,
-    ) -> None:
+    def __init__(self, name: str, home: Path) -> None:
         self._name = name
-        self._send_timeout_seconds = send_timeout_seconds
-        self._close_seconds = close_seconds
         self._home = home
         self._channels: list[LocalChannel] = []
 
@@ -93,13 +84,7 @@ class LocalRemote:
             # A shell at the other end of SSH would report it on stderr and end.
             text = f"echo {shlex.quote(f'{argv[0]}: {error.strerror}')} >&2; exit {NOT_FOUND}"
             process = self._popen(["sh", "-c", text], subprocess.PIPE)
-        channel = LocalChannel(
-            process,
-            self.name,
-            shlex.join(argv),
-            send_timeout_seconds=self._send_timeout_seconds,
-            close_seconds=self._close_seconds,
-        )
+        channel = LocalChannel(process, self.name, shlex.join(argv))
         self._channels.append(channel)
         return channel
 
@@ -123,18 +108,8 @@ class LocalRemote:
 class LocalChannel:
     """`Channel` over the pipes of a subprocess. Lines to an ended command are dropped."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        host: str,
-        command: str,
-        *,
-        send_timeout_seconds: float = SEND_TIMEOUT_SECONDS,
-        close_seconds: float = CLOSE_SECONDS,
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], host: str, command: str) -> None:
         self.process = process
-        self._send_timeout_seconds = send_timeout_seconds
-        self._close_seconds = close_seconds
         self._host = host
         self._command = command
         self._tail = Tail()
@@ -157,7 +132,7 @@ class LocalChannel:
     def send_line(self, line: str) -> None:
         """Write a line to standard input."""
         data = memoryview(f"{line}\n".encode())
-        deadline = time.monotonic() + self._send_timeout_seconds
+        deadline = time.monotonic() + SEND_TIMEOUT_SECONDS
         with self._sending, contextlib.suppress(BrokenPipeError):
             while data:
                 if self._closed:
@@ -182,7 +157,7 @@ class LocalChannel:
     def stderr_tail(self) -> str:
         """Return the last lines of standard error."""
         if not self._readers[0].is_alive():  # its output has ended, so its last words are on their way
-            self._readers[1].join(self._close_seconds)
+            self._readers[1].join(CLOSE_SECONDS)
         return self._tail.text()
 
     def close(self) -> None:
@@ -191,10 +166,10 @@ class LocalChannel:
         with self._sending, contextlib.suppress(BrokenPipeError):
             self._stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(self._close_seconds)
+            self.process.wait(CLOSE_SECONDS)
         _end(self.process)
         for reader in self._readers:
-            reader.join(self._close_seconds)
+            reader.join(CLOSE_SECONDS)
 
     def _read_lines(self, stream: IO[bytes]) -> None:
         buffer = LineBuffer()

@@ -16,6 +16,7 @@ import pytest
 from collie.errors import CommandFailed, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.inventory.hosts import Host
 from collie.ports import Remote
+from collie.ssh import local
 from collie.ssh.connection import Timeouts
 from collie.ssh.local import LocalRemote
 from collie.ssh.openssh import OpenSshRemote
@@ -307,17 +308,21 @@ def test_a_server_that_takes_no_files_is_told_what_it_lacks_and_stays_connected(
 
 
 def test_a_command_that_reads_nothing_takes_a_line_no_longer_than_the_deadline(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote = LocalRemote("here", tmp_path, send_timeout_seconds=0.3, close_seconds=0.1)
+    monkeypatch.setattr(local, "SEND_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(local, "CLOSE_SECONDS", 0.1)
+    remote = LocalRemote("here", tmp_path)
     channel = remote.open(["sleep", "60"])
     with pytest.raises(HostUnreachable, match=r"host here .*takes no more input"):
         channel.send_line("x" * 1_000_000)
     remote.close()
 
 
-def test_a_channel_closes_under_a_line_that_is_sent(tmp_path: Path) -> None:
-    remote = LocalRemote("here", tmp_path, send_timeout_seconds=10 * SOON, close_seconds=0.1)
+def test_a_channel_closes_under_a_line_that_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "SEND_TIMEOUT_SECONDS", 10 * SOON)
+    monkeypatch.setattr(local, "CLOSE_SECONDS", 0.1)
+    remote = LocalRemote("here", tmp_path)
     channel = remote.open(["sh", "-c", "head -n 1; exec sleep 60"])
     with ThreadPoolExecutor(1) as other:
         sending = other.submit(channel.send_line, "x\n" * 500_000)

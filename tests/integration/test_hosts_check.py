@@ -15,11 +15,10 @@ import pytest
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.hosts.check import check_hosts
 from collie.hosts.findings import CheckState, Finding
-from collie.hosts.paths import CheckTraffic
 from collie.hosts.timing import HostTiming
 from collie.hosts.watch import watch
 from collie.inventory.hosts import Host
-from collie.inventory.safety import SafetyLimits
+from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import Completed, Remote
 from collie.ssh.local import LocalRemote
 from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Unreachable, local
@@ -122,9 +121,15 @@ def test_check_of_an_unreachable_host_is_one_finding(tmp_path: Path) -> None:
     assert found[0].command.startswith("here: ssh -v ")
 
 
-def paths(tmp_path: Path, traffic: CheckTraffic | None = CheckTraffic()) -> dict[str, Finding]:  # noqa: B008
+def paths(tmp_path: Path, limits: SafetyLimits | None = REAL_HOSTS, *, shared_port: bool = False) -> dict[str, Finding]:
     found = check_hosts(
-        GROUP.hosts[:3], local(tmp_path), ARCHIVE, catalog_for=lambda _: CATALOG, traffic=traffic, timing=SHORT
+        GROUP.hosts[:3],
+        local(tmp_path),
+        ARCHIVE,
+        catalog_for=lambda _: CATALOG,
+        limits=limits,
+        shared_port=shared_port,
+        timing=SHORT,
     )
     return {finding.item: finding for finding in found if "->" in finding.item or "not tested" in finding.detail}
 
@@ -170,11 +175,11 @@ def test_check_sends_nothing_on_a_port_that_is_in_use(tmp_path: Path) -> None:
     assert untested == {item for item in found if "right" in item}
     assert all("other (pid 7)" in found[item].detail for item in untested)
     assert "start" not in (tmp_path / "right" / "asked").read_text().split()
-    assert {finding.state for finding in paths(tmp_path, CheckTraffic(shared_port=True)).values()} == {CheckState.OK}
+    assert {finding.state for finding in paths(tmp_path, shared_port=True).values()} == {CheckState.OK}
 
 
 def test_check_stops_beyond_the_safety_limits(tmp_path: Path) -> None:
-    found = paths(tmp_path, CheckTraffic(SafetyLimits(rate_bps=1e6)))
+    found = paths(tmp_path, SafetyLimits(rate_bps=1e6))
     assert {finding.state for finding in found.values()} == {CheckState.OK}
     assert all("stopped early: host" in finding.detail for finding in found.values())
 

@@ -10,7 +10,7 @@ import pytest
 from collie.app import campaigns
 from collie.app.hosts import diff
 from collie.errors import HardwareChanged, StoreError, UsageError
-from collie.inventory.fingerprint import Fingerprint, Significance, compare, difference
+from collie.inventory.fingerprint import Fingerprint, compare, difference
 from collie.store import fingerprints
 from collie.wiring import ADAPTERS
 
@@ -40,9 +40,7 @@ def test_equal_different_and_unknown_are_three_answers() -> None:
         ("nic.psid", "MT_1", None, True),
         ("pcie.address", "0000:3b:00.0", "0000:5e:00.0", False),
     ]
-    assert [each.significance for each in found] == [
-        Significance.RESULTS, Significance.RESULTS, Significance.INFORMATIVE,
-    ]  # fmt: skip
+    assert [each.changes_results for each in found] == [True, True, False]
     assert difference(host(), host()) == (), "unknown on both sides says nothing"
 
 

@@ -15,7 +15,7 @@ from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import CollieError
-from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference, Significance
+from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html.page import environment, render_report, write_page, write_report
 from collie.report.html.unanswered import unanswered
@@ -158,7 +158,7 @@ def test_the_testbed_is_described_and_what_it_could_not_do() -> None:
         "alice": Fingerprint({"nic": {"firmware": "1.2", "vpd": HOSTILE}, "cpu": {"cores": None}}),
         "bob": Fingerprint({"nic": {"firmware": "1.3", "vpd": HOSTILE}, "cpu": {"cores": 8}}),
     }
-    changed = Difference("nic.firmware", "1.1", "1.2", Significance.RESULTS)
+    changed = Difference("nic.firmware", "1.1", "1.2")
     context = ReportContext(
         space=SPACE,
         fingerprints=prints,

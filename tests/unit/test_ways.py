@@ -43,7 +43,7 @@ def test_devices_meet_those_of_the_same_rank() -> None:
 def test_no_host_takes_part_in_two_ways_of_a_round() -> None:
     many = [host(f"h{number}") for number in range(9)]
     among = paths_to_test(many, [Pair(many[0], many[4])])
-    tested = list(parallel_groups(among))
+    tested = parallel_groups(among)
     assert sorted(way for each in tested for way in names(each)) == sorted(names(among))
     for each in tested:
         busy = [name for way in names(each) for name in way]

@@ -217,7 +217,7 @@ def render_differences(found: Sequence[HostDifference] | None) -> list[Json] | N
                     "field": difference.field,
                     "values": [plain(difference.a), plain(difference.b)],
                     "known": not difference.unknown,
-                    "significance": str(difference.significance),
+                    "significance": "results" if difference.changes_results else "informative",
                 }
                 for difference in each.differences
             ],
