@@ -75,15 +75,12 @@ class CampaignRecord(CampaignStore, Protocol):
     @property
     def directory(self) -> CampaignFolder:
         """Its directory."""
-        ...
 
     def tally(self) -> Tally:
         """Count the recorded runs."""
-        ...
 
     def replace_settings(self, settings: Mapping[str, Any]) -> None:
         """Change the settings for the next resume."""
-        ...
 
     def __enter__(self) -> Self: ...
 
@@ -203,24 +200,19 @@ class Adapters(Protocol):
     @property
     def content(self) -> Content:
         """Readers of files."""
-        ...
 
     @property
     def records(self) -> Records:
         """Campaigns on disk."""
-        ...
 
     @property
     def testbeds(self) -> Testbeds:
         """Kinds of testbeds."""
-        ...
 
     @property
     def reports(self) -> Reports:
         """Writers of results."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """Time of this machine."""
-        ...

@@ -144,7 +144,8 @@ def require_alike(
         )
     if before.is_simulated and before.subsystem == chosen.subsystem:  # another one may not know these settings
         set_back = dataclasses.replace(chosen, settings=before.settings, noise=before.noise)
-        found = compare(baseline.fingerprints, _fingerprints_of(adapters, set_back))
+        with closing(open_testbed(adapters, set_back, 0)) as unchanged:
+            found = compare(baseline.fingerprints, unchanged.info.fingerprints)
         follows = () if any(host.changes_results for host in found) else ("subsystem.hardware",)
     _refuse(
         "baseline and candidate differ in more than what is under test",
@@ -172,8 +173,3 @@ def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str
             f"{what} (then and now):\n  {differences}\nMake them alike, or say that this is under test as well: "
             f"--under-test {','.join((*dict.fromkeys(under_test), fields))}"
         )
-
-
-def _fingerprints_of(adapters: Adapters, choice: TestbedChoice) -> Mapping[str, Fingerprint]:
-    with closing(open_testbed(adapters, choice, 0)) as testbed:
-        return testbed.info.fingerprints

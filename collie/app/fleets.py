@@ -64,11 +64,6 @@ class FleetResult:
     safety: SafetyRecord | None
 
 
-def simulated_names(count: int) -> tuple[str, ...]:
-    """Return `host-001`, ..."""
-    return tuple(f"host-{number:03d}" for number in range(1, count + 1))
-
-
 def fleet(adapters: Adapters, choice: FleetChoice, notify: Notify) -> FleetResult:
     """Run the battery on a fleet and judge every host."""
     if choice.search.testbed.is_simulated:
@@ -93,7 +88,7 @@ def _simulated(adapters: Adapters, choice: FleetChoice) -> _Opened:
         raise UsageError("--pairs says how many pairs of real hosts measure at once; leave it out or add --hosts FILE")
     testbed = choice.search.testbed
     count = SIMULATED_HOSTS if choice.simulated_hosts is None else choice.simulated_hosts
-    hosts = simulated_names(count)
+    hosts = tuple(f"host-{number:03d}" for number in range(1, count + 1))
     if strangers := [host for host in choice.faults if host not in hosts]:
         raise UsageError(f"the simulated fleet has no host {strangers[0]}; it has {hosts[0]} to {hosts[-1]}")
     name, open_group = adapters.testbeds.simulated_fleet(testbed, choice.faults, choice.search.seed)

@@ -48,16 +48,12 @@ def open_inventory(adapters: Adapters, hosts: str) -> Inventory:
     Raises:
         LabError: no lab is up.
     """
-    return adapters.content.inventory(_lab_inventory(adapters) if is_lab(hosts) else Path(hosts))
+    path = adapters.testbeds.lab_inventory() if is_lab(hosts) else Path(hosts)
+    if path is None:
+        raise LabError("no lab is up; start one with `collie lab up`")
+    return adapters.content.inventory(path)
 
 
 def is_lab(hosts: str) -> bool:
     """Whether the lab is meant, and not a file of that name."""
     return hosts.lower() == LAB and not os.path.exists(hosts)
-
-
-def _lab_inventory(adapters: Adapters) -> Path:
-    inventory = adapters.testbeds.lab_inventory()
-    if inventory is None:
-        raise LabError("no lab is up; start one with `collie lab up`")
-    return inventory

@@ -156,16 +156,13 @@ class MappedSubsystem(Protocol):
     @property
     def name(self) -> str:
         """The name."""
-        ...
 
     @property
     def witnesses(self) -> Mapping[str, Workload]:
         """A workload for each planted mechanism, by the mechanism's name."""
-        ...
 
     def severity_map(self, space: Space, base: MapBase, axes: tuple[str, str]) -> SeverityMap:
         """Judge, without noise, every workload over two dimensions."""
-        ...
 
 
 def severity_map(adapters: Adapters, subsystem: MappedSubsystem, choice: MapChoice) -> SeverityMap:

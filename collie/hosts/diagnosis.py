@@ -101,11 +101,6 @@ def _restart(netdev: str | None) -> str:
     return f"ip link set {netdev} down; ip link set {netdev} up"
 
 
-def _loses(own: PathEnd, _other: PathEnd) -> Iterator[PathFault]:
-    if own.is_software:
-        yield from _dropped(own, Layer.LINK, "everything")
-
-
 def _gid(own: PathEnd, other: PathEnd) -> Iterator[PathFault]:
     name, matching = own.name, own.matching
     if own.port is None or own.is_infiniband:
@@ -173,15 +168,9 @@ def _route(own: PathEnd, other: PathEnd) -> Iterator[PathFault]:
         yield PathFault(Layer.ROUTE, own.name, detail, f"ip route add {other.address}/{bits} dev {own.netdev}")
 
 
-def _firewall(own: PathEnd, _other: PathEnd) -> Iterator[PathFault]:
-    if own.is_software:
-        yield from _dropped(own, Layer.FIREWALL, "UDP 4791")
-
-
-def _policy(own: PathEnd, _other: PathEnd) -> Iterator[PathFault]:
-    """Guess at a default-drop firewall without a rule about RoCE."""
-    if own.is_software:
-        yield from _dropped(own, Layer.FIREWALL, "UDP 4791", surely=False)
+def _in_kernel(layer: Layer, what: str, *, surely: bool = True) -> _Suspect:
+    """Return the suspicion that the kernel drops packets of a software device."""
+    return lambda own, _other: iter(_dropped(own, layer, what, surely=surely) if own.is_software else ())
 
 
 def _mtu(own: PathEnd, other: PathEnd) -> Iterator[PathFault]:
@@ -209,13 +198,13 @@ _LAYERS: tuple[_Suspect, ...] = (
     _link,
     _gid,
     _resolution_off,
-    _loses,
+    _in_kernel(Layer.LINK, "everything"),
     _hung,
     _address,
     _route,
-    _firewall,
+    _in_kernel(Layer.FIREWALL, "UDP 4791"),
     _mtu,
-    _policy,
+    _in_kernel(Layer.FIREWALL, "UDP 4791", surely=False),  # a default-drop firewall without a rule about RoCE
 )
 
 

@@ -226,17 +226,16 @@ class _EndProbe:
 
 def observe_ends(sender: HostSession, receiver: HostSession, executor: Executor) -> tuple[PathEnd, PathEnd]:
     """Return the observations of both ends. Pings run one after the other, the rest in parallel."""
-    pairs = {"sender": (sender, receiver.host), "receiver": (receiver, sender.host)}
-    probes = in_parallel(executor, {end: partial(_EndProbe, *pair) for end, pair in pairs.items()})
-    a, b = probes["sender"], probes["receiver"]
+    probes = {"a": partial(_EndProbe, sender, receiver.host), "b": partial(_EndProbe, receiver, sender.host)}
+    a, b = in_parallel(executor, probes).values()
     ping_a, full_ping_a, arrived_at_b = _pinged(a, b)
     ping_b, full_ping_b, arrived_at_a = _pinged(b, a)
     steps = {
-        "sender": partial(a.observe, ping_a, full_ping_a, arrived_at_a),
-        "receiver": partial(b.observe, ping_b, full_ping_b, arrived_at_b),
+        "a": partial(a.observe, ping_a, full_ping_a, arrived_at_a),
+        "b": partial(b.observe, ping_b, full_ping_b, arrived_at_b),
     }
-    ends = in_parallel(executor, steps)
-    return ends["sender"], ends["receiver"]
+    seen_a, seen_b = in_parallel(executor, steps).values()
+    return seen_a, seen_b
 
 
 def _pinged(one: _EndProbe, other: _EndProbe) -> tuple[Ping | None, Ping | None, int | None]:

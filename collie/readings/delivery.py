@@ -41,16 +41,19 @@ def curves_of(sink: str, timelines: Mapping[str, Timeline], workload: Workload) 
 
 def _curve(stream: Stream, timelines: Mapping[str, Timeline]) -> Curve | None:
     flow = stream.flow
-    for role, key in ((flow.responder, f"{flow.name}/responder"), (flow.requester, f"{flow.name}/requester")):
-        points = [
-            (seconds, delivered)
-            for seconds, sample in timelines[role]
-            if (totals := sample.flows.get(key)) is not None
-            and (delivered := totals.returned_bytes if stream.returned else totals.delivered_bytes) is not None
-        ]
-        if len(points) > 1:
-            return Curve(points)
-    return None
+    at_responder = curve_of_end(f"{flow.name}/responder", timelines[flow.responder], returned=stream.returned)
+    return at_responder or curve_of_end(f"{flow.name}/requester", timelines[flow.requester], returned=stream.returned)
+
+
+def curve_of_end(end: str, timeline: Timeline, *, returned: bool = False) -> Curve | None:
+    """Return the payload that one end of a flow counts, with `returned` the part that came back to the requester."""
+    points = [
+        (seconds, delivered)
+        for seconds, sample in timeline
+        if (totals := sample.flows.get(end)) is not None
+        and (delivered := totals.returned_bytes if returned else totals.delivered_bytes) is not None
+    ]
+    return Curve(points) if len(points) > 1 else None
 
 
 def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> float | None:
@@ -61,22 +64,15 @@ def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> fl
     return 8 * sum(advance for advance in advances if advance is not None) / (end - begin)
 
 
-def received_inside(
-    sink: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload
-) -> float:
+def received_inside(curves: Sequence[Curve | None], window: Timeline) -> float:
     """Return a sink's rate without its first and last step, which other windows may lack. 0 where unknown."""
-    inner = window[sink][1:-1]
-    if len(inner) < 2:
-        return 0.0
-    return received_bps(curves_of(sink, timelines, workload), inner[0][0], inner[-1][0]) or 0.0
+    inner = window[1:-1]
+    return 0.0 if len(inner) < 2 else received_bps(curves, inner[0][0], inner[-1][0]) or 0.0
 
 
-def step_rates(
-    sink: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload
-) -> list[float] | None:
+def step_rates(curves: Sequence[Curve | None], window: Timeline) -> list[float] | None:
     """Return a sink's rates from sample to sample, in bits/s. None where one is unknown."""
-    curves = curves_of(sink, timelines, workload)
-    steps = pairwise(seconds for seconds, _ in window[sink])
+    steps = pairwise(seconds for seconds, _ in window)
     received = [received_bps(curves, begin, end) for begin, end in steps]
     known = [value for value in received if value is not None]
     return known if known and len(known) == len(received) else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.counters.series import is_level, is_stable, variation
-from collie.readings.delivery import accounting_step_bytes, step_rates
+from collie.readings.delivery import Curve, accounting_step_bytes, curves_of, step_rates
 from collie.readings.policy import WindowPolicy
 from collie.readings.recording import Recording, Timeline, between
 from collie.workloads.plan import sinks, streams
@@ -17,7 +17,7 @@ from collie.workloads.workload import Workload
 def is_settled(
     workload: Workload,
     window: Mapping[str, Timeline],
-    timelines: Mapping[str, Timeline],
+    curves: Mapping[str, Sequence[Curve | None]],
     policy: WindowPolicy,
     *,
     whole: bool,
@@ -26,7 +26,7 @@ def is_settled(
 
     With `whole` the window is the whole run, and the mean must be as certain as that of a stable window.
     """
-    found = [_sink_rate(sink, window, timelines, workload, policy) for sink in sinks(workload)]
+    found = [_sink_rate(sink, curves[sink], window[sink], workload, policy) for sink in sinks(workload)]
     return all(rate is not None and rate.is_settled(policy, whole=whole) for rate in found)
 
 
@@ -34,7 +34,10 @@ def may_settle(workload: Workload, recording: Recording, policy: WindowPolicy) -
     """Whether the longest run could settle if rates go on to vary as before."""
     timelines = recording.timelines()
     window = between(timelines, policy.warm_up_seconds, recording.end)
-    found = [_sink_rate(sink, window, timelines, workload, policy) for sink in sinks(workload)]
+    found = [
+        _sink_rate(sink, curves_of(sink, timelines, workload), window[sink], workload, policy)
+        for sink in sinks(workload)
+    ]
     return all(rate is not None and rate.may_settle(policy) for rate in found)
 
 
@@ -70,21 +73,17 @@ class _SinkRate:
 
 
 def _sink_rate(
-    sink: str,
-    window: Mapping[str, Timeline],
-    timelines: Mapping[str, Timeline],
-    workload: Workload,
-    policy: WindowPolicy,
+    sink: str, curves: Sequence[Curve | None], window: Timeline, workload: Workload, policy: WindowPolicy
 ) -> _SinkRate | None:
     """Return the rate of a sink, if known.
 
     Payload moves in steps of a chain per queue pair. The difference of two samples has the variance of two roundings,
     step^2 / 6, which the tolerance includes.
     """
-    received = step_rates(sink, window, timelines, workload)
+    received = step_rates(curves, window)
     if received is None:
         return None
-    seconds = window[sink][-1][0] - window[sink][0][0]
+    seconds = window[-1][0] - window[0][0]
     mean = sum(received) / len(received)
     if mean <= 0:
         return _SinkRate(received, policy.stability, seconds, math.inf)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collie.detect.measurement import Victim
-from collie.readings.delivery import Curve
+from collie.readings.delivery import curve_of_end, received_bps
+from collie.readings.recording import Timeline
 from collie.readings.samples import AgentSample
 from collie.workloads.plan import HOST_A, HOST_B, Flow
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -57,15 +58,9 @@ def why_none(workload: Workload) -> str:
     return ""
 
 
-def beside(timeline: Sequence[tuple[float, AgentSample]], begin: float, end: float) -> Victim:
+def beside(timeline: Timeline, begin: float, end: float) -> Victim:
     """Return the victim's throughput beside a workload, from host A's samples."""
-    points = [
-        (seconds, totals.delivered_bytes)
-        for seconds, sample in timeline
-        if (totals := sample.flows.get(REQUESTER)) is not None and totals.delivered_bytes is not None
-    ]
-    advance = Curve(points).advance(begin, end) if len(points) > 1 and end > begin else None
-    return Victim(beside_bps=None if advance is None else 8 * advance / (end - begin))
+    return Victim(beside_bps=received_bps([curve_of_end(REQUESTER, timeline)], begin, end))
 
 
 def _failed(sample: AgentSample) -> bool:

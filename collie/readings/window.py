@@ -18,7 +18,7 @@ from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.readings import victim as victims
 from collie.readings.counter_sanity import LINK_DOWN, StalledCounter, link_change, stalled_counters, void_reasons
-from collie.readings.delivery import curves_of, received_bps, received_inside, step_rates
+from collie.readings.delivery import Curve, curves_of, received_bps, received_inside, step_rates
 from collie.readings.health import generator_health, has_errors
 from collie.readings.pause import SentPause, pause_ratio
 from collie.readings.policy import WindowPolicy
@@ -56,11 +56,14 @@ def measurement(
     window = between(timelines, begin, end)
     machines = recording.machines
     after_warm_up = between(timelines, policy.warm_up_seconds, end)
-    peaks = {role: max(step_rates(role, after_warm_up, timelines, workload) or (), default=None) for role in timelines}
-    rated = [replace(_host(role, window, timelines, workload, catalog), peak_bps=peaks[role]) for role in timelines]
+    curves = {role: curves_of(role, timelines, workload) for role in timelines}
+    peaks = {role: max(step_rates(curves[role], after_warm_up[role]) or (), default=None) for role in timelines}
+    rated = [
+        replace(_host(role, own, curves[role], workload, catalog), peak_bps=peaks[role]) for role, own in window.items()
+    ]
     hosts = _with_credit_waits(rated, workload, catalog)
     samples = {role: samples_of(entries) for role, entries in window.items()}
-    inside = {sink: received_inside(sink, window, timelines, workload) for sink in sinks(workload)}
+    inside = {sink: received_inside(curves[sink], window[sink]) for sink in sinks(workload)}
     stalled = {
         host.host: stalled_counters(host, inside, workload, catalog, samples[host.host], machines) for host in hosts
     }
@@ -69,7 +72,7 @@ def measurement(
     return Measurement(
         hosts,
         max(0.0, end - begin),
-        stable=is_settled(workload, window, timelines, policy, whole=whole),
+        stable=is_settled(workload, window, curves, policy, whole=whole),
         health=generator_health(workload, samples, software=catalog.driver in SOFTWARE_DRIVERS, machines=machines),
         problems=(
             *_link_changes(timelines, catalog),
@@ -94,18 +97,14 @@ def _without_samples(timelines: Mapping[str, Timeline]) -> Measurement:
 
 
 def _host(
-    role: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload, catalog: Catalog
+    role: str, own: Timeline, curves: Sequence[Curve | None], workload: Workload, catalog: Catalog
 ) -> HostMeasurement:
-    own = window[role]
     counters = counter_rates(samples_of(own), catalog)
-    bps = pps = None
-    if role in sinks(workload) and len(own) > 1:
-        bps = received_bps(curves_of(role, timelines, workload), own[0][0], own[-1][0])
-        pps = None if bps is None else bps / 8 * packets_per_byte(workload, role)
+    bps = received_bps(curves, own[0][0], own[-1][0]) if len(own) > 1 else None
     return HostMeasurement(
         role,
         delivered_bps=bps,
-        delivered_pps=pps,
+        delivered_pps=None if bps is None else bps / 8 * packets_per_byte(workload, role),
         tx_pause_ratio=pause_ratio(catalog, counters, Role.TX_PAUSE),
         rx_pause_ratio=pause_ratio(catalog, counters, Role.RX_PAUSE),
         loss_ratio=loss_ratio(present(catalog, names_in(samples_of(own))), counters),
@@ -196,7 +195,7 @@ def series_of(workload: Workload, recording: Recording, catalog: Catalog) -> tup
 
 
 def _series(role: str, timelines: Mapping[str, Timeline], workload: Workload, catalog: Catalog) -> list[Sample]:
-    curves = curves_of(role, timelines, workload) if role in sinks(workload) else []
+    curves = curves_of(role, timelines, workload)
     sent, own = SentPause(catalog), timelines[role]
     snapshots = [snapshot(sample, catalog) for _, sample in own]
     series = []

@@ -31,14 +31,9 @@ class LocalRemote:
     """`Remote` by subprocesses. Relative paths and commands start at `home`."""
 
     def __init__(self, name: str, home: Path) -> None:
-        self._name = name
+        self.name = name
         self._home = home
         self._channels: list[LocalChannel] = []
-
-    @property
-    def name(self) -> str:
-        """Name in the inventory."""
-        return self._name
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
         """Run a command to its end."""

@@ -61,6 +61,7 @@ class OpenSshRemote:
                 f"host {host.name}: ssh takes no fingerprint; give `host_key`, the line that `ssh-keyscan` "
                 "prints, or leave it to known_hosts"
             )
+        self.name = host.name
         self._host = host
         self._known_hosts = known_hosts
         self._config_file = config_file
@@ -68,11 +69,6 @@ class OpenSshRemote:
         self._lock = threading.Lock()
         self._channels: list[LocalChannel] = []
         self._running: set[subprocess.Popen[bytes]] = set()
-
-    @property
-    def name(self) -> str:
-        """Name in the inventory."""
-        return self._host.name
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
         """Run a command to its end."""

@@ -35,16 +35,12 @@ class SshRemote:
     """
 
     def __init__(self, host: Host, timeouts: Timeouts | None = None, config_file: str = USER_CONFIG) -> None:
+        self.name = host.name
         self._host = host
         self._timeouts = timeouts or Timeouts()
         self._config_file = config_file
         self._lock = threading.Lock()
         self._connection: Future[SshConnection] | None = None
-
-    @property
-    def name(self) -> str:
-        """Name in the inventory."""
-        return self._host.name
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
         """Run a command to its end."""

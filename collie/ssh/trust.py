@@ -19,13 +19,8 @@ SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 MAX_BYTES = 16 << 20  # a hundred thousand hosts
 _REVOKED = "@revoked"
 
-_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
-
-_ANY_TYPE = (
-    ("ssh-ed25519",),
-    ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
-    ("rsa-sha2-512", "rsa-sha2-256"),
-)
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")
+_ANY_TYPE = (("ssh-ed25519",), ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"), _RSA)
 
 
 def fingerprint(blob: bytes) -> str:
@@ -119,4 +114,4 @@ def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
 
 
 def _algorithms(key_type: str) -> tuple[str, ...]:
-    return _ALGORITHMS.get(key_type, (key_type,))
+    return _RSA if key_type == "ssh-rsa" else (key_type,)
