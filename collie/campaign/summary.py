@@ -44,3 +44,14 @@ class Summary:
     def measured_runs(self) -> int:
         """Number of runs with a measurement."""
         return self.runs - sum(self.failed_runs.values()) - self.unsupported_runs - len(self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The score of a search. `mechanisms` is by id of the anomaly, `false` counts anomalies that are normal."""
+
+    mechanisms: Mapping[str, str | None]
+    planted: tuple[str, ...]
+    found: tuple[str, ...]
+    missed: tuple[str, ...]
+    false: int

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collie.app.severity_map import MapBase, SeverityMap
+from collie.campaign.summary import Score
 from collie.search.anomaly import Anomaly
 from collie.simulator.description import Audit
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.survey import audit, survey
-from collie.simulator.truth import Score, Truth
+from collie.simulator.truth import Truth
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 

@@ -7,12 +7,12 @@ ideal. The mechanism whose severity remains highest when every *other* one is cu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from collie.campaign.summary import Score
 from collie.detect.bounds import Bound, Bounds, Calibration, remembered_siblings
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
@@ -59,17 +59,6 @@ def cured(subsystem: S, mechanisms: Iterable[Mechanism]) -> S:
         for part, changes in CURES[mechanism].items():
             subsystem = subsystem.with_part(part, **changes)
     return subsystem
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """The score of a search. `mechanisms` is by id of the anomaly, `false` counts anomalies that are normal."""
-
-    mechanisms: Mapping[str, str | None]
-    planted: tuple[str, ...]
-    found: tuple[str, ...]
-    missed: tuple[str, ...]
-    false: int
 
 
 def planted(subsystem: SubsystemFile) -> tuple[Mechanism, ...]:

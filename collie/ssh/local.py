@@ -1,103 +1,23 @@
-"""This machine as a host."""
+"""Programs of this machine."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
-import secrets
 import select
-import shlex
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, cast
 
-from collie.errors import CommandFailed, CommandTimeout, HostUnreachable
-from collie.ports import Completed
+from collie.errors import CommandTimeout, HostUnreachable
 from collie.ssh.lines import LineBuffer, Tail
 from collie.ssh.timeouts import CLOSE_SECONDS, SEND_TIMEOUT_SECONDS, SLICE_SECONDS
 
 MAX_WAITING_LINES = 16
 """Beyond them the command waits for a reader."""
-NOT_FOUND = 127
-NOT_EXECUTABLE = 126
-
-
-class LocalRemote:
-    """`Remote` by subprocesses. Relative paths and commands start at `home`."""
-
-    def __init__(self, name: str, home: Path) -> None:
-        self.name = name
-        self._home = home
-        self._channels: list[LocalChannel] = []
-
-    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
-        """Run a command to its end."""
-        try:
-            process = self._popen(argv, subprocess.DEVNULL)
-        except OSError as error:
-            # The answer of a shell at the other end of SSH.
-            status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-            return Completed(status, "", f"{argv[0]}: {error.strerror}")
-        try:
-            stdout, stderr = process.communicate(timeout=timeout_seconds)
-        except subprocess.TimeoutExpired:
-            raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds) from None
-        finally:
-            _end(process)
-            for stream in (process.stdout, process.stderr):
-                if stream is not None:
-                    stream.close()
-        return Completed(process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
-
-    def put(self, data: bytes, path: str) -> None:
-        """Write a file atomically."""
-        target = self._home / path
-        temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
-        try:
-            for directory in reversed(target.parents):
-                if not directory.is_dir():
-                    with contextlib.suppress(FileExistsError):
-                        directory.mkdir(0o700)
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-            temporary.replace(target)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise CommandFailed(self.name, ["write", path], 1, str(error)) from error
-
-    def open(self, argv: Sequence[str]) -> LocalChannel:
-        """Start a command."""
-        try:
-            process = self._popen(argv, subprocess.PIPE)
-        except OSError as error:
-            # A shell at the other end of SSH would report it on stderr and end.
-            text = f"echo {shlex.quote(f'{argv[0]}: {error.strerror}')} >&2; exit {NOT_FOUND}"
-            process = self._popen(["sh", "-c", text], subprocess.PIPE)
-        channel = LocalChannel(process, self.name, shlex.join(argv))
-        self._channels.append(channel)
-        return channel
-
-    def close(self) -> None:
-        """End every command."""
-        channels, self._channels = self._channels, []  # another thread may open one meanwhile
-        for channel in channels:
-            channel.close()
-
-    def _popen(self, argv: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            argv,
-            cwd=self._home,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
 
 
 class LocalChannel:
@@ -162,7 +82,7 @@ class LocalChannel:
             self._stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(CLOSE_SECONDS)
-        _end(self.process)
+        end(self.process)
         for reader in self._readers:
             reader.join(CLOSE_SECONDS)
 
@@ -195,7 +115,8 @@ class LocalChannel:
                 self._tail.feed(data)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a program and what it started."""
     for number, patience_seconds in ((signal.SIGTERM, 0.5), (signal.SIGKILL, 1.0)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -18,11 +18,11 @@ from collie.inventory.hosts import Host
 from collie.ports import Remote
 from collie.ssh import local
 from collie.ssh.connection import Timeouts
-from collie.ssh.local import LocalRemote
 from collie.ssh.openssh import OpenSshRemote
 from collie.ssh.remote import SshRemote
 from collie.ssh.trust import fingerprint
 from collie.testing.remote_suite import SOON, RemoteSuite
+from tests.support.local_remote import LocalRemote
 
 
 class TestLocalRemote(RemoteSuite):

@@ -18,8 +18,8 @@ from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Channel, Completed, Measured, Remote
 from collie.readings.policy import WindowPolicy
-from collie.ssh.local import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
+from tests.support.local_remote import LocalRemote
 
 CATALOG = Catalog(
     "rxe",

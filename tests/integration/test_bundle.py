@@ -23,10 +23,10 @@ from collie.inventory.fingerprint import Fingerprint, HostDifference
 from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import REAL_HOSTS
 from collie.readings.policy import WindowPolicy
-from collie.ssh.local import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
+from tests.support.local_remote import LocalRemote
 
 CATALOG = Catalog(
     "rxe",

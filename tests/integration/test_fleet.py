@@ -34,13 +34,13 @@ from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import SafetyLimits
 from collie.readings.policy import WindowPolicy
 from collie.simulator.faults import COMPONENTS
-from collie.ssh.local import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Workload
+from tests.support.local_remote import LocalRemote
 
 ALWAYS = Mfs((Condition("qps", Op.AT_LEAST, 1),))
 PLAIN = BATTERY[:1]

@@ -20,8 +20,8 @@ from collie.hosts.watch import watch
 from collie.inventory.hosts import Host
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import Completed, Remote
-from collie.ssh.local import LocalRemote
 from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Unreachable, local
+from tests.support.local_remote import LocalRemote
 
 SHORT = HostTiming(clock_seconds=0.3, idle_seconds=0.3, small_messages=QUICK, full_packets=QUICK, retry=QUICK)
 

@@ -19,10 +19,10 @@ from collie.hosts.testbed import STALE_FAILURES, HostsTestbed
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Completed, HostLost, Measured, SetupFailed
-from collie.ssh.local import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.workloads.workload import Workload
 from tests.integration.hosts_rig import ARCHIVE, CATALOG, ONE_HOST, PAIR, QUICK, Rig, Unreachable, local
+from tests.support.local_remote import LocalRemote
 
 
 def test_an_engine_that_dies_fails_the_run_at_once(rig: Rig) -> None:

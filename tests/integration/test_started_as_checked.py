@@ -16,8 +16,9 @@ from collie.hosts.session import Archive, HostSession
 from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Completed
-from collie.ssh.local import LocalChannel, LocalRemote
+from collie.ssh.local import LocalChannel
 from collie.testing.fake_agent import fake_agent_program
+from tests.support.local_remote import LocalRemote
 
 ARCHIVE = Archive.of(fake_agent_program())
 HOST = Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable)

@@ -9,12 +9,12 @@ from collie.app import testbeds
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import TestbedChoice
 from collie.campaign.run import Campaign
-from collie.campaign.summary import Summary
+from collie.campaign.summary import Score, Summary
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration
 from collie.ports import CampaignHeader
-from collie.simulator.truth import Score, Truth
+from collie.simulator.truth import Truth
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
 from collie.wiring import ADAPTERS

@@ -18,8 +18,9 @@ from collie.hosts.protocol import AgentClient, AgentGone, StepFailed
 from collie.inventory.hosts import Host
 from collie.readings.samples import parse_sample
 from collie.ssh.lines import LONGEST_LINE_BYTES, LineBuffer, Tail
-from collie.ssh.local import MAX_WAITING_LINES, LocalRemote
+from collie.ssh.local import MAX_WAITING_LINES
 from collie.ssh.openssh import OpenSshRemote
+from tests.support.local_remote import LocalRemote
 
 FLOW = {
     "posted_messages": 1,

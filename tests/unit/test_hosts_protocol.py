@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collie.hosts.protocol import AgentClient, AgentGone
-from collie.ssh.local import LocalRemote
+from tests.support.local_remote import LocalRemote
 
 SAYS = "import sys; print(sys.argv[1], flush=True); sys.stdin.read()"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from collie.campaign.reproduce import CountersAtDiscovery, Reproduction, Trial
 from collie.campaign.single_run import Case, JudgedRun
-from collie.campaign.summary import Summary
+from collie.campaign.summary import Score, Summary
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
 from collie.detect.confirm import Reliability
 from collie.detect.measurement import GeneratorHealth, Victim
@@ -30,14 +30,13 @@ from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.workload import Opcode, Workload, render
 from tests.support.campaigns import HEADER, PAUSING, SPACE, fill
 
-
-@dataclass(frozen=True)
-class FixedScore:
-    mechanisms: dict[str, str | None] = field(default_factory=lambda: {"a1": "receive_wqe_cache", "a2": None})
-    planted: tuple[str, ...] = ("receive_wqe_cache", "loopback")
-    found: tuple[str, ...] = ("receive_wqe_cache",)
-    missed: tuple[str, ...] = ("loopback",)
-    false: int = 1
+SCORE = Score(
+    mechanisms={"a1": "receive_wqe_cache", "a2": None},
+    planted=("receive_wqe_cache", "loopback"),
+    found=("receive_wqe_cache",),
+    missed=("loopback",),
+    false=1,
+)
 
 
 @pytest.fixture(name="summary")
@@ -117,7 +116,7 @@ def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
 
 
 def test_a_score_adds_mechanisms_and_itself(summary: Summary) -> None:
-    document = through_json(render_search(HEADER, summary, 12.3, FixedScore()))
+    document = through_json(render_search(HEADER, summary, 12.3, SCORE))
     assert list(document) == [*SEARCH_KEYS, "score"]
     assert list(document["anomalies"][0]) == [*ANOMALY_KEYS, "mechanism"]
     assert [anomaly["mechanism"] for anomaly in document["anomalies"]] == ["receive_wqe_cache", None]
@@ -333,7 +332,7 @@ def test_values_are_worded_as_in_workload_files() -> None:
 
 
 def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None:
-    text = render_summary(HEADER, summary, 12.3, FixedScore())
+    text = render_summary(HEADER, summary, 12.3, SCORE)
     lines = text.splitlines()
     assert lines[0] == "2 anomalies on simulated subsystem F in 71 runs: 30 min of testbed time, 12.3 s of yours"
     for anomaly in summary.anomalies:

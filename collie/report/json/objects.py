@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
@@ -25,7 +25,7 @@ from collie.workloads.pruning import Drop
 from collie.workloads.workload import render
 
 if TYPE_CHECKING:  # it needs numpy, and a bundle, which has none, imports this module
-    from collie.campaign.summary import Summary
+    from collie.campaign.summary import Score, Summary
 
 SCHEMA_VERSION = 1
 
@@ -58,30 +58,6 @@ _CODEC = Codec(
 )
 
 
-class ScoreView(Protocol):
-    """The score of a search against the simulator's ground truth."""
-
-    @property
-    def mechanisms(self) -> Mapping[str, str | None]:
-        """By the id of the anomaly. None for a false one."""
-
-    @property
-    def planted(self) -> Sequence[str]:
-        """Mechanisms of the subsystem."""
-
-    @property
-    def found(self) -> Sequence[str]:
-        """Planted mechanisms that an anomaly shows."""
-
-    @property
-    def missed(self) -> Sequence[str]:
-        """The other planted mechanisms."""
-
-    @property
-    def false(self) -> int:
-        """Anomalies without a mechanism."""
-
-
 def plain(value: Any) -> Any:
     """Return a model as JSON values. A number that is not finite becomes null, and -0.0 becomes 0.0."""
     return _printable(_CODEC.write(value))
@@ -102,7 +78,7 @@ def render_search(
     header: CampaignHeader,
     summary: Summary,
     wall_seconds: float,
-    score: ScoreView | None = None,
+    score: Score | None = None,
     safety: SafetyRecord | None = None,
     dropped: Sequence[Drop] = (),
 ) -> Json:
@@ -239,7 +215,7 @@ def _testbed(testbed: Mapping[str, Any]) -> Json:
     return document
 
 
-def _anomaly(anomaly: Anomaly, score: ScoreView | None) -> Json:
+def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
     document = {
         "id": anomaly.id,
         "symptom": str(anomaly.symptom),

@@ -10,13 +10,12 @@ from rich.text import Text
 
 from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun
-from collie.campaign.summary import Summary
+from collie.campaign.summary import Score, Summary
 from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
-from collie.report.json.objects import ScoreView
 from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
 from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import Anomaly
@@ -26,9 +25,7 @@ from collie.workloads.workload import FIELD_NAMES
 Line = Text | str
 
 
-def render_summary(
-    header: CampaignHeader, summary: Summary, wall_seconds: float, score: ScoreView | None = None
-) -> str:
+def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
     """Return the findings and the cost of a search."""
     lines: list[Line] = [_headline(header, summary, wall_seconds)]
     for anomaly in summary.anomalies:

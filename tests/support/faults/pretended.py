@@ -18,8 +18,9 @@ from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Completed, Testbed
 from collie.readings.policy import WindowPolicy
-from collie.ssh.local import LocalChannel, LocalRemote
+from collie.ssh.local import LocalChannel
 from collie.testing.fake_agent import GID_ENTRY, fake_agent_program
+from tests.support.local_remote import LocalRemote
 
 INVENTORY = """\
 version: 1
