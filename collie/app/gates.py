@@ -32,9 +32,9 @@ from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, CampaignStore, ProgressSink, Testbed
 from collie.search.anomaly import KnownAnomalies
-from collie.search.resolution import widen_to_untested
 from collie.search.strategies import build
 from collie.workloads.feature import Mfs
+from collie.workloads.space import widen_to_untested
 
 logger = logging.getLogger(__name__)
 _SIDES = ("candidate", "baseline")

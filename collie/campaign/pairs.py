@@ -1,12 +1,10 @@
 """Comparison of the pairs of a campaign before a search, by the same plain workloads on each.
 
-A slow pair would give bounds that are too low, and the bounds of others would make it anomalous. It is set aside and
-named. With as many fast pairs as slow ones, the slower ones are set aside.
+A slow pair would give bounds that are too low. It is set aside and named, as the slower ones of equal halves are.
 
-Method. A reading is the logarithm of a pair's rate over the median of all pairs. A pair's deviation is the median of
-its readings. For two pairs, or where all deviate, the deviation of the middle pair (the faster of two) is subtracted.
-Noise is the scatter of a pair's readings. Its standard deviation, 1.0483 times the median difference of two readings,
-gives the chance deviation of the median.
+A reading is the logarithm of a pair's rate over the median of all pairs, and a deviation the median of a pair's
+readings. For two pairs, or where all deviate, the deviation of the middle pair (the faster of two) is subtracted. The
+standard deviation of noise is 1.0483 times the median difference of two readings of a pair.
 """
 
 from __future__ import annotations
@@ -31,9 +29,8 @@ _WORKLOADS = 5
 _ALIKE = 0.05
 """Tolerated difference of pairs: a quarter of the throughput deficit of an anomaly."""
 _STANDARD_DEVIATIONS = 4.0
-"""Chance deviations that a deviation must exceed. They come from few readings: a healthy pair is set aside in 1 of 400
-campaigns where rates vary by 3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8 pairs).
-"""
+"""Chance deviations that a deviation must exceed. A healthy pair is set aside in 1 of 400 campaigns where rates vary by
+3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8 pairs)."""
 
 Rates = Mapping[Workload, float]
 

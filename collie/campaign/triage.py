@@ -19,9 +19,8 @@ from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
-from collie.search.resolution import widen_to_untested
 from collie.workloads.feature import Mfs
-from collie.workloads.space import Space
+from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
 

@@ -200,8 +200,9 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
     kept |= {name: workload.get(name) for name in _ALWAYS_KEPT}
     qps = min(workload.qps, MAX_SIBLING_QPS)
     outstanding = workload.qps * workload.send_wq_depth
-    deepest = _deepest(space, workload)
-    depth = max(1, min(outstanding // qps, deepest))  # rounded down: a bound from more bytes in flight is too high
+    depth = max(
+        1, min(outstanding // qps, _deepest(space, workload))
+    )  # rounded down: a bound from more bytes in flight is too high
     mr_bytes = max(space.base.mr_bytes, *workload.payloads)
     # A plain value can conflict with kept ones: a 4 KiB UD message needs that MTU, a queue of one takes no batch.
     mtu = max(space.base.mtu, workload.mtu) if workload.qp_type is QpType.UD else space.base.mtu

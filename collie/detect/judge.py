@@ -146,7 +146,7 @@ def _pause_frames(run: _Run) -> Verdict | None:
     threshold = run.thresholds.pause_frames
     if run.measurement.stopped:
         return None  # no limit counts frames, so these can be of the start-up
-    if (above := _frames_above(run.measurement, "tx_pause_frames", threshold)) is None:
+    if (above := _above(run.measurement, "tx_pause_frames", threshold)) is None:
         return None
     host, frames = above
     text = f"host {host} sends {frames:,.0f} pause frames/s, for how much of the time its NIC does not tell"
@@ -161,7 +161,7 @@ def _stopped(run: _Run) -> Verdict | None:
 def _congestion(run: _Run) -> Verdict | None:
     if above := _above(run.measurement, "rx_pause_ratio", run.thresholds.pause_ratio):
         received = f"pause for {above[1]:.1%} of the time"
-    elif above := _frames_above(run.measurement, "rx_pause_frames", run.thresholds.pause_frames):
+    elif above := _above(run.measurement, "rx_pause_frames", run.thresholds.pause_frames):
         received = f"{above[1]:,.0f} pause frames/s"
     else:
         return None
@@ -253,12 +253,10 @@ def _has_pause_time(measurement: Measurement) -> bool:
     return any(host.tx_pause_ratio is not None for host in measurement.hosts)
 
 
-def _frames_above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
-    return None if _has_pause_time(measurement) else _above(measurement, field, threshold)
-
-
 def _above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
-    """Return the host with the largest reading and that reading, or None without one above the threshold."""
+    """Return the host with the largest reading above the threshold. Frames count where no NIC reports time."""
+    if field.endswith("_frames") and _has_pause_time(measurement):
+        return None
     known = [(host.host, value) for host in measurement.hosts if (value := getattr(host, field)) is not None]
     host, ratio = max(known, key=lambda pair: pair[1], default=("", 0.0))
     return (host, ratio) if ratio > threshold else None

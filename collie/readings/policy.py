@@ -1,4 +1,4 @@
-"""The timing of a run. Pure."""
+"""The timing of a run."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from collie.workloads.constraint import VERBS, Constraint, HostLimits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
-from collie.workloads.feature import SOURCES
+from collie.workloads.feature import SOURCES, Condition, Mfs, Op
 from collie.workloads.units import format_value
 from collie.workloads.workload import FIELD_NAMES, Workload
 
@@ -261,6 +261,25 @@ def drawing_order(dimensions: Iterable[str]) -> tuple[str, ...]:
     """Return dimensions in drawing order."""
     names = dict.fromkeys(dimensions)
     return tuple(dict.fromkeys((*(name for name in DRAW_ORDER if name in names), *names)))
+
+
+def widen_to_untested(mfs: Mfs, space: Space) -> Mfs:
+    """Widen every threshold up to the step that did not reproduce the anomaly.
+
+    Extraction does not know the boundary between two steps, and entry sizes lie off the ladder.
+    """
+    return Mfs(tuple(_widened(condition, space) for condition in mfs.conditions))
+
+
+def _widened(condition: Condition, space: Space) -> Condition:
+    ladder = space.ladder(condition.dimension)
+    if condition.op is Op.AT_LEAST:
+        below = [step for step in ladder if step < condition.value]
+        return Condition(condition.dimension, Op.AT_LEAST, below[-1] + 1) if below else condition
+    if condition.op is Op.AT_MOST:
+        above = [step for step in ladder if step > condition.value]
+        return Condition(condition.dimension, Op.AT_MOST, above[0] - 1) if above else condition
+    return condition
 
 
 def _nearest_to_plain(dimension: Dimension, fitting: list[Any]) -> Any:

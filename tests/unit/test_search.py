@@ -17,12 +17,11 @@ from collie.search.anomaly import Anomaly
 from collie.search.breaking import broken
 from collie.search.objective import Objective, rank
 from collie.search.recipe import Recipe, Schedule, StrategyName
-from collie.search.resolution import widen_to_untested
 from collie.search.strategies import STRATEGIES, build
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Vector
 from collie.workloads.feature import Condition, Mfs, Op, feature_value
-from collie.workloads.space import Space
+from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
 SPACE = load_space("nsdi22")
