@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from collie.simulator.costs import ARRIVAL, STEADY, Costs, HostCosts, PathCosts, costs_of
+from collie.simulator.costs import Costs, HostCosts, PathCosts, costs_of
 from collie.simulator.hardware import Subsystem
 from collie.simulator.numbers import MANY, ONE, Numbers, Quantity, Vector
 from collie.simulator.traffic import TrafficArrays, stack, traffic_of
@@ -120,18 +120,6 @@ class SteadyState(NamedTuple):
         if not self.lossless:
             source, sink = source * self.source.accepted, sink * self.sink.accepted
         return self.by_host(1.0 - source, 1.0 - sink)
-
-    @property
-    def bottleneck(self) -> str:
-        """The busiest resource of one point in words, or `window` when none is busy."""
-        busy = []
-        for role, load in (("source", self.source), ("sink", self.sink)):
-            host = "ab"[(role == "sink") != bool(self.traffic.is_read)]
-            named = [*zip(STEADY, load.steady, strict=True), *zip(ARRIVAL, load.arrival, strict=True)]
-            named += [("PCIe upstream", load.upstream), ("loopback path", load.loopback)]
-            busy += [(value, f"{name} of host {host}") for name, value in named]
-        value, name = max(busy)
-        return name if value > 0.99 else "window"
 
 
 def evaluate(subsystem: Subsystem, workload: Workload) -> SteadyState:

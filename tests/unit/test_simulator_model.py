@@ -22,6 +22,7 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import cured
 from collie.simulator.wire import message_overhead_bytes, packet_overhead_bytes
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
+from tests.support.bottleneck import bottleneck
 
 FILE = load_subsystem("F", SubsystemFile)
 F = FILE.hardware
@@ -210,7 +211,7 @@ def test_datagrams_without_a_receive_are_dropped_and_rc_is_held_back() -> None:
     withheld = evaluate(F, TRIGGERS[Mechanism.RELIABLE_RECEIVE_CACHE])
     assert withheld.pause_ratio() == (0, 0)
     assert withheld.forth.sent == withheld.forth.delivered
-    assert withheld.bottleneck == "receive credits of host b"
+    assert bottleneck(withheld) == "receive credits of host b"
 
 
 def test_a_slot_too_narrow_for_the_line_is_what_limits() -> None:
@@ -219,7 +220,7 @@ def test_a_slot_too_narrow_for_the_line_is_what_limits() -> None:
     assert narrow_state.delivered_bps()[1] < 113.7e9 < wide_state.delivered_bps()[1]
     # The sender's slot is as narrow, and reads carry 20 bytes where writes carry 24: hardly anything piles up.
     assert 0 < narrow_state.pause_ratio()[1] < 0.01
-    assert narrow_state.bottleneck == "PCIe upstream of host b"
+    assert bottleneck(narrow_state) == "PCIe upstream of host b"
 
 
 def test_yielding_loopback_takes_what_is_left() -> None:
@@ -255,9 +256,9 @@ def test_bytes_on_the_wire_are_those_of_rocev2() -> None:
 def test_the_plain_workload_fills_the_line() -> None:
     state = evaluate(F, SPACE.base)
     assert state.delivered_bps()[1] == pytest.approx(specification(F, SPACE.base).bps)
-    assert state.bottleneck == "wire of host a"
+    assert bottleneck(state) == "wire of host a"
     assert state.receives() == (0, 1)
-    assert evaluate(F, Workload(qps=1, send_wq_depth=1, messages=(64,))).bottleneck == "window"
+    assert bottleneck(evaluate(F, Workload(qps=1, send_wq_depth=1, messages=(64,)))) == "window"
 
 
 def test_hit_curves() -> None:

@@ -20,6 +20,7 @@ from collie.simulator.truth import Truth
 from collie.workloads.feature import Condition
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
+from tests.support.bottleneck import bottleneck
 from tests.support.regions import broken, names
 from tests.support.sized import SIZED, Sized, threshold
 
@@ -218,4 +219,4 @@ def test_memory_is_a_resource_like_others() -> None:
     slow = F.hardware.with_part("memory", bandwidth_bps=100e9)
     state = evaluate(slow, SPACE.base)
     assert state.delivered_bps()[1] == pytest.approx(100e9)
-    assert state.bottleneck.startswith("memory")
+    assert bottleneck(state).startswith("memory")

@@ -1,0 +1,18 @@
+"""What limits a simulated run."""
+
+from __future__ import annotations
+
+from collie.simulator.costs import ARRIVAL, STEADY
+from collie.simulator.model import SteadyState
+
+
+def bottleneck(state: SteadyState) -> str:
+    """Return the busiest resource of one point in words, or `window` when none is busy."""
+    busy = []
+    for role, load in (("source", state.source), ("sink", state.sink)):
+        host = "ab"[(role == "sink") != bool(state.traffic.is_read)]
+        named = [*zip(STEADY, load.steady, strict=True), *zip(ARRIVAL, load.arrival, strict=True)]
+        named += [("PCIe upstream", load.upstream), ("loopback path", load.loopback)]
+        busy += [(value, f"{name} of host {host}") for name, value in named]
+    value, name = max(busy)
+    return name if value > 0.99 else "window"
