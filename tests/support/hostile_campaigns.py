@@ -1,7 +1,8 @@
 """Campaign directories of somebody who means harm, and a tree of decoys that nothing may touch.
 
-A spoiler changes a good campaign in one way; several may follow each other. `scripts/acceptance/hostile_campaigns.py`
-asks every reading command about hundreds of them, `tests/unit/test_hostile_store.py` the store about each kind.
+A spoiler changes a good campaign in one way. Several can follow each other. `scripts/acceptance/hostile_campaigns.py`
+asks every reading command about hundreds of them. `tests/unit/store/test_hostile_campaign.py` asks the store about each
+kind.
 """
 
 from __future__ import annotations

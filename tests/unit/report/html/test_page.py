@@ -28,7 +28,7 @@ from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Drop
 from collie.workloads.workload import Opcode, Workload
 from tests.support.campaigns import HEADER, SPACE, fill
-from tests.unit.html_page import Page
+from tests.support.html_page import Page
 
 HOSTILE = "<script>alert('x')</script>\"&amp;"
 

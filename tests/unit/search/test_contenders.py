@@ -231,7 +231,7 @@ def test_a_mechanism_that_a_subsystem_lacks_has_no_region() -> None:
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "search_efficiency.py"
+    path = Path(__file__).parents[3] / "benchmarks" / "search_efficiency.py"
     spec = importlib.util.spec_from_file_location("search_efficiency", path)
     assert spec is not None
     assert spec.loader is not None

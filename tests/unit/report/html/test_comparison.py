@@ -23,7 +23,7 @@ from collie.store.memory import MemoryStore
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
 from tests.support.campaigns import HEADER, SPACE, fill
-from tests.unit.html_page import Page
+from tests.support.html_page import Page
 
 OLD, NEW = ({"F": Fingerprint({"nic": {"firmware": version}})} for version in ("1.0", "2.0"))
 
