@@ -64,7 +64,7 @@ def test_no_shell_runs_what_is_put_together_here() -> None:
     assert not [name for name, text in SOURCES.items() if "shell=True" in text]
 
 
-def test_data_of_strangers_goes_through_few_places() -> None:
+def test_untrusted_data_goes_through_few_places() -> None:
     assert who_imports("yaml") == {"content/document.py"}
     reads = {name for name, called in CALLS.items() if {"json.load", "json.loads"} & called}
     of_strangers = {"untrusted.py", "bundle/archive.py", "agent/requests.py"}

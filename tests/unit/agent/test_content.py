@@ -17,14 +17,11 @@ from collie.agent.content import (
     landed,
     verify,
 )
-from collie.agent.workload import Workload, parse_workload
+from collie.agent.workload import Workload
+from tests.support.agent_workloads import workload
 
 
-def workload(**fields: Any) -> Workload:
-    return parse_workload({"qp_type": "RC", "opcode": "WRITE", "messages": [4096], **fields})
-
-
-def test_the_content_tells_places_and_queue_pairs_apart() -> None:
+def test_the_content_distinguishes_places_and_queue_pairs() -> None:
     content = Content(workload(qps=3), 3, 1 << 16)
     assert len({content.of(pair) for pair in range(3)}) == 3
     whole = content.of(0)

@@ -29,7 +29,7 @@ def config(*, device_control: int = 0, link_control: int = 0, acs: int | None = 
     return bytes(space)
 
 
-def test_the_pcie_capability_tells_payload_read_request_and_ordering() -> None:
+def test_the_pcie_capability_gives_payload_read_request_and_ordering() -> None:
     # 256 bytes of payload (1 << 5), 4096 bytes of read request (5 << 12), relaxed ordering, extended tags
     found = pci.settings(config(device_control=1 << 5 | 5 << 12 | 1 << 4 | 1 << 8, link_control=2))
     assert found == {
@@ -146,7 +146,7 @@ def test_a_host_is_read_field_by_field(tree: str) -> None:
     }
 
 
-def test_a_host_that_tells_nothing_is_unknown_throughout(tmp_path: Path) -> None:
+def test_a_silent_host_is_unknown_throughout(tmp_path: Path) -> None:
     found = fingerprint.take("rxe0", 1, "rxe", None, str(tmp_path))
     reported = {
         f"{category}.{name}": value

@@ -124,7 +124,7 @@ def test_a_folder_that_others_can_read_or_that_is_sticky_is_fine(home: Path) -> 
 @pytest.mark.parametrize(
     ("above", "said"), [(0o700, "running"), (0o744, "running"), (0o710, "refused"), (0o701, "refused")]
 )
-def test_a_folder_that_others_can_write_to_is_fine_below_one_that_lets_nobody_else_in(
+def test_a_folder_that_others_can_write_to_is_fine_below_a_private_one(
     home: Path, folder: str, above: int, said: str
 ) -> None:
     (home / folder).chmod(0o775)
@@ -133,7 +133,7 @@ def test_a_folder_that_others_can_write_to_is_fine_below_one_that_lets_nobody_el
 
 
 @pytest.mark.parametrize("target", ["{moved}", "../../moved"])
-def test_a_link_out_of_a_home_that_lets_nobody_else_in_is_held_to_the_same(home: Path, target: str) -> None:
+def test_a_link_out_of_a_private_home_is_held_to_the_same(home: Path, target: str) -> None:
     moved = linked(home, target.format(moved=home.parent / "moved"))
     home.chmod(0o700)
     moved.chmod(0o775)
@@ -143,7 +143,7 @@ def test_a_link_out_of_a_home_that_lets_nobody_else_in_is_held_to_the_same(home:
 
 
 @needs_root
-def test_a_folder_of_somebody_else_is_refused_also_where_nobody_else_gets_in(home: Path) -> None:
+def test_a_folder_of_another_user_is_refused_also_below_a_private_one(home: Path) -> None:
     home.chmod(0o700)
     os.chown(home / ".cache", STRANGER, STRANGER)
     assert start(home)[0].startswith(f"refused {home / '.cache'} belongs to user id {STRANGER}")
@@ -151,7 +151,7 @@ def test_a_folder_of_somebody_else_is_refused_also_where_nobody_else_gets_in(hom
 
 @needs_root
 @pytest.mark.parametrize("folder", ["", ".cache", ".cache/collie"])
-def test_a_folder_of_somebody_else_is_refused(home: Path, folder: str) -> None:
+def test_a_folder_of_another_user_is_refused(home: Path, folder: str) -> None:
     os.chown(home / folder, STRANGER, STRANGER)
     (said,) = start(home)
     assert said == (
@@ -185,7 +185,7 @@ def test_a_link_to_where_others_can_write_is_refused(home: Path) -> None:
 
 
 @needs_root
-def test_a_link_to_the_folder_of_somebody_else_is_refused_and_so_is_his_link(home: Path) -> None:
+def test_a_link_to_the_folder_of_another_user_is_refused_and_so_is_that_users_link(home: Path) -> None:
     moved = linked(home, str(home.parent / "moved"))
     os.chown(moved, STRANGER, STRANGER)
     assert start(home)[0].startswith(f"refused {moved} belongs to user id {STRANGER}")

@@ -9,11 +9,7 @@ from hypothesis import given, strategies as st
 
 from collie.agent import pattern
 from collie.agent.faults import AgentFault
-from collie.agent.workload import Workload, parse_workload
-
-
-def workload(**fields: Any) -> Workload:
-    return parse_workload({"qp_type": "RC", "opcode": "WRITE", "messages": [4096], **fields})
+from tests.support.agent_workloads import workload
 
 
 @pytest.mark.parametrize(
@@ -28,7 +24,7 @@ def workload(**fields: Any) -> Workload:
         (100, 3, (0, 64), (64, 36)),
     ],
 )
-def test_a_message_is_split_as_told(message: int, count: int, how: Any, lengths: tuple[int, ...]) -> None:
+def test_a_message_is_split_as_requested(message: int, count: int, how: Any, lengths: tuple[int, ...]) -> None:
     assert pattern.split(message, count, how) == lengths
 
 

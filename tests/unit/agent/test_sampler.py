@@ -130,7 +130,7 @@ def test_without_netlink_the_files_are_read(sysfs: Path) -> None:
     hardware.close()
 
 
-def test_received_packets_come_from_the_first_counter_that_tells() -> None:
+def test_received_packets_come_from_the_first_counter_with_a_value() -> None:
     assert sampler.received_packets({"hw_counters": {"rcvd_pkts": 5}, "counters": {"port_rcv_packets": 6}}) == 5
     assert sampler.received_packets({"hw_counters": {}, "counters": {"port_rcv_packets": 6}}) == 6
     assert sampler.received_packets({}) is None
@@ -285,7 +285,7 @@ def test_time_on_the_run_queue_is_summed_over_threads(tmp_path: Path) -> None:
     assert sampler.waited(7, str(tmp_path)) is None
 
 
-def test_a_link_that_nobody_tells_of_is_null_and_not_down() -> None:
+def test_an_unreported_link_is_null_and_not_down() -> None:
     reported = link("no-such-device", 1, None)
     assert set(reported.values()) == {None}
     assert link("no-such-device", 1, "lo")["netdev_state"] is not None

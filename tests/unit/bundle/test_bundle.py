@@ -34,6 +34,7 @@ from collie.errors import CollieError, ContentError, InventoryError, UsageError
 from collie.inventory.fingerprint import Fingerprint
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
+from tests.support.strict_json import through_json
 
 AT_DISCOVERY = CountersAtDiscovery(
     Signature((("misses", 3.25), ("stalls", 1.5))), Levels({"misses": 0.125, "stalls": 1e-4}, ("rx_packets",))
@@ -44,10 +45,6 @@ FINGERPRINTS = {"a": Fingerprint({"nic": {"firmware": "1.0", "psid": None}, "cpu
 @cache
 def bundle(name: str = "nsdi22-04") -> Bundle:
     return bundle_of(ADAPTERS, case_named(ADAPTERS, name))
-
-
-def through_json(raw: Any) -> Any:
-    return json.loads(json.dumps(raw, allow_nan=False))
 
 
 @pytest.mark.parametrize("number", range(1, 19))

@@ -1,54 +1,26 @@
-"""The loop, on a testbed whose anomalies are stated beforehand."""
+"""The search on testbeds with planted anomalies."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 import pytest
 
-from collie.campaign.budget import Budget, parse_budget
-from collie.campaign.calibrate import DENSE_SIZES, SIZES, plain_traffic
+from collie.campaign.budget import Budget
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
-from collie.campaign.reproduce import Reproduced
-from collie.campaign.run import Campaign
-from collie.campaign.single_run import Case, SingleRunSession
-from collie.campaign.summary import Summary
-from collie.content.spaces import load_space
-from collie.detect.bounds import UNBOUNDED, Bound, Calibration
-from collie.detect.judge import Thresholds
-from collie.detect.measurement import Measurement, Watch
+from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
-from collie.errors import StoreError, TestbedError, UsageError
-from collie.ports import OUTAGE, CampaignHeader, HostLost, RunResult, SetupFailed
+from collie.errors import StoreError, TestbedError
+from collie.ports import OUTAGE, HostLost, RunResult, SetupFailed
 from collie.report.terminal.summary import render_summary
 from collie.search.anomaly import chance_of_next
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Opcode, QpType, Workload
-
-SPACE = load_space("nsdi22")
-LOOPBACK = Mfs((Condition("loopback", Op.EQUAL, True),))
-MANY_SGES = Mfs((Condition("sge_count", Op.AT_LEAST, 8), Condition("loopback", Op.EQUAL, False)))
-RANDOM = Recipe("test", strategy=StrategyName.RANDOM)
-HEADER = CampaignHeader("test", {}, "nsdi22", "test", {}, 1, "2026-01-01T00:00:00Z")
-
-
-def search(
-    testbed: FakeTestbed,
-    *,
-    budget: Budget = Budget(runs=200),  # noqa: B008 - frozen
-    recipe: Recipe = RANDOM,
-    store: MemoryStore | None = None,
-    sink: ListSink | None = None,
-    calibration: Calibration | None = Calibration(),  # noqa: B008 - frozen
-    known: tuple[Mfs, ...] = (),
-) -> Summary:
-    store = store or MemoryStore(HEADER)
-    campaign = Campaign(testbed, store, SPACE, recipe, budget, 1, known, calibration)
-    return campaign.run(sink or ListSink())
+from collie.workloads.workload import QpType, Workload
+from tests.support.planted import HEADER, LOOPBACK, MANY_SGES
+from tests.support.searches import RANDOM, search
 
 
 def test_planted_anomalies_are_found_confirmed_and_explained() -> None:
@@ -74,7 +46,7 @@ def test_what_a_known_anomaly_covers_is_not_measured() -> None:
     assert not any(workload.loopback for workload in testbed.measured)
 
 
-def test_a_suspicion_that_does_not_show_again_is_dropped() -> None:
+def test_a_suspicion_that_does_not_reproduce_is_dropped() -> None:
     sink = ListSink()
     summary = search(FakeTestbed((Planted(LOOPBACK, shows=0.05),), seed=3), sink=sink)
     assert len(sink.of(SuspicionDropped)) >= 1
@@ -182,6 +154,8 @@ def test_what_cost_a_host_is_recorded_and_not_run_again() -> None:
 
 
 RECIPES = [Recipe(name, strategy=name) for name in StrategyName]
+
+
 RECIPES.append(
     Recipe(
         "late", strategy=StrategyName.GUIDED, explain_after_sightings=2, audits=2, extraction=Extraction(most_runs=12)
@@ -216,39 +190,6 @@ def test_a_record_of_another_search_is_refused() -> None:
         search(FakeTestbed(), store=store, budget=Budget(runs=10), recipe=RANDOM, calibration=None)
 
 
-def test_plain_traffic_of_any_size_keeps_the_plain_bytes_in_flight() -> None:
-    space = load_space("soft-roce")
-    for size in DENSE_SIZES:
-        workload = plain_traffic(space, QpType.RC, Opcode.READ, size)
-        assert workload is not None
-        assert workload.bytes_outstanding <= max(space.base.bytes_outstanding, workload.qps * size)
-        assert workload.qps * workload.max_rd_atomic * size <= max(4 * 16 * 16384, size)  # the plain READs in flight
-        assert (workload.opcode, workload.payloads) == (Opcode.READ, (size,))
-        assert space.allows(workload)
-    assert plain_traffic(space, QpType.UD, Opcode.SEND, 65536) is None
-
-
-def test_repeats_of_a_calibration_are_interleaved_and_keep_their_spread() -> None:
-    testbed = FakeTestbed(noise=0.1)
-    bench = SingleRunSession(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
-    calibration = bench.calibrate(3, sizes=(64, 4096), opcodes=(Opcode.SEND,))
-    kinds = len(calibration.points)
-    assert kinds > 2
-    assert testbed.measured[:kinds] == testbed.measured[kinds : 2 * kinds] == testbed.measured[2 * kinds :]
-    assert {point.opcode for point in calibration.points} == {Opcode.SEND}
-    assert all(point.spread > 0 for point in calibration.points)
-
-
-def test_a_testbed_without_data_sheet_is_calibrated_first() -> None:
-    store = MemoryStore(HEADER)
-    search(FakeTestbed(), store=store, calibration=None, budget=Budget(runs=120))
-    points = store.calibration().points
-    assert {point.message_bytes for point in points} == set(SIZES)
-    assert {(point.qp_type, point.opcode) for point in points} >= {(QpType.RC, Opcode.READ), (QpType.UD, Opcode.SEND)}
-    purposes = [record.purpose for record in store.runs()]
-    assert purposes[: len(points)] == ["calibrate"] * len(points)
-
-
 def test_every_run_is_on_record_with_its_verdict() -> None:
     store = MemoryStore(HEADER)
     search(FakeTestbed((Planted(LOOPBACK),)), store=store, budget=Budget(runs=50))
@@ -256,127 +197,6 @@ def test_every_run_is_on_record_with_its_verdict() -> None:
     assert [record.run for record in records] == list(range(1, 51))
     judged = [record for record in records if record.purpose != "sibling"]
     assert all(record.verdict is not None for record in judged)
-
-
-# --- reproduction -----------------------------------------------------------------------------------------------------
-
-
-def bench(testbed: FakeTestbed) -> SingleRunSession:
-    return SingleRunSession(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
-
-
-CASE = Case("case", SPACE.base.with_(sge_count=16), Symptom.PAUSE, MANY_SGES)
-
-
-def test_an_anomaly_reproduces_and_its_controls_are_normal() -> None:
-    found = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(CASE, repeat=5, controls=True)
-    assert found.answer is Reproduced.YES
-    assert found.trial.reproduced(Symptom.PAUSE) == 5
-    assert [control.broken for control in found.controls] == list(MANY_SGES.conditions)
-    assert [control.normal for control in found.controls] == [5, 5]
-
-
-def test_a_condition_that_cannot_be_broken_alone_is_named() -> None:
-    forced = Mfs((Condition("opcode", Op.EQUAL, Opcode.READ), Condition("qp_type", Op.EQUAL, QpType.RC)))
-    case = Case("case", SPACE.base.with_(opcode=Opcode.READ), Symptom.PAUSE, forced)
-    found = bench(FakeTestbed((Planted(forced),))).reproduce(case, repeat=3, controls=True)
-    assert [control.broken for control in found.controls] == [forced.conditions[0]]
-    assert found.uncontrolled == (forced.conditions[1],)
-    assert bench(FakeTestbed((Planted(forced),))).reproduce(case, repeat=3, controls=False).uncontrolled == ()
-
-
-def test_a_control_that_still_shows_explains_nothing() -> None:
-    claimed = Mfs((*MANY_SGES.conditions, Condition("wqe_batch", Op.AT_MOST, 1)))
-    case = Case("case", CASE.workload, Symptom.PAUSE, claimed)
-    found = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(case, repeat=5, controls=True)
-    assert [found.explains(control) for control in found.controls] == [True, True, False]
-    gone = bench(FakeTestbed()).reproduce(case, repeat=5, controls=True)
-    assert [gone.explains(control) for control in gone.controls] == [None, None, None]
-
-
-def test_an_anomaly_that_is_gone_does_not_reproduce() -> None:
-    assert bench(FakeTestbed()).reproduce(CASE, repeat=5, controls=False).answer is Reproduced.NO
-
-
-def test_runs_that_say_nothing_leave_the_answer_open() -> None:
-    testbed = FakeTestbed((Planted(MANY_SGES),), setup_failure_ratio=0.99)
-    assert bench(testbed).reproduce(CASE, repeat=3, controls=False).answer is Reproduced.INCONCLUSIVE
-
-
-class Boundless(FakeTestbed):
-    """A testbed without data sheet, as real hosts are."""
-
-    stable = True
-
-    def specification(self, workload: Workload) -> Bound:
-        return UNBOUNDED
-
-    def _measurement(self, workload: Workload, displayed: Planted | None, rng: Random) -> Measurement:
-        sheet = FakeTestbed(self.planted, self.line_bps)
-        return replace(sheet._measurement(workload, displayed, rng), stable=self.stable)
-
-
-def test_plain_traffic_is_its_own_bound_where_nothing_else_tells() -> None:
-    measured = bench(Boundless()).measure(SPACE.base)
-    assert measured.workload == measured.sibling
-    assert measured.verdict is not None
-    assert measured.verdict.is_normal
-    assert measured.bound.source == "plain sibling"
-
-
-@pytest.mark.parametrize(
-    ("workload", "who"),
-    [
-        (SPACE.base, "this plain traffic, which is its own yardstick,"),
-        (SPACE.base.with_(sge_count=2), "the plain sibling"),
-    ],
-    ids=["plain", "other"],
-)
-def test_why_no_bound_is_known_is_told_as_it_was(workload: Workload, who: str) -> None:
-    testbed = Boundless()
-    testbed.stable = False
-    reported = bench(testbed).measure(workload).verdict
-    assert reported is not None
-    assert reported.is_inconclusive
-    assert reported.reason == f"no bound is known: {who} did not hold one level"
-
-
-def test_a_plain_sibling_that_cannot_give_a_bound_is_told_with_its_cause() -> None:
-    wide = SPACE.base.with_(sge_count=2)
-    plain = bench(Boundless()).measure(wide).sibling
-    sick = Boundless((Planted(Mfs((Condition("sge_count", Op.AT_MOST, 1),))),))
-    reported = bench(sick).measure(wide).verdict
-    assert reported is not None
-    assert reported.reason.startswith(
-        "no bound is known: the plain sibling is itself anomalous: host b sends pause for 20"
-    )
-    refusing = Boundless(unsupported=lambda workload: "no plain traffic" if workload == plain else None)
-    reported = bench(refusing).measure(wide).verdict
-    assert reported is not None
-    assert reported.reason == "no bound is known: the plain sibling cannot run here: no plain traffic"
-
-
-def test_one_workload_is_judged_against_its_sibling() -> None:
-    slow = FakeTestbed((Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5),))
-    judged = bench(slow).measure(CASE.workload)
-    assert judged.verdict is not None
-    assert judged.verdict.symptom is Symptom.LOW_THROUGHPUT
-    assert judged.verdict.severity == pytest.approx(0.5)
-    assert judged.bound.source == "plain sibling"
-    assert judged.sibling.sge_count == 1
-
-
-@pytest.mark.parametrize("text", ["", "10", "0runs", "ten hours", "0s"])
-def test_what_is_no_budget_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="budget"):
-        parse_budget(text)
-
-
-def test_budgets() -> None:
-    assert parse_budget("10h") == Budget(seconds=36000)
-    assert parse_budget("800runs") == Budget(runs=800)
-    assert Budget(seconds=100).share(25, 1) == 0.25
-    assert Budget(runs=10).share(25, 5) == 0.5
 
 
 class _Interrupted(FakeTestbed):
@@ -412,7 +232,7 @@ def test_a_proposal_that_kills_the_data_path_is_given_up_and_named() -> None:
     assert "Every run of a workload ended in a dead data path" in render_summary(HEADER, summary, 1.0)
 
 
-def test_a_proposal_that_met_a_dead_data_path_is_run_again() -> None:
+def test_a_proposal_that_ended_in_a_dead_data_path_is_run_again() -> None:
     """So an outage costs runs, and no proposal: a strategy would take it for one that cannot be set up."""
     store = MemoryStore(HEADER)
     search(_Interrupted(), store=store, budget=Budget(runs=40))

@@ -222,7 +222,7 @@ def test_options_tighten_the_limits_of_a_site_and_loosen_none() -> None:
         tightened(site, SafetyLimits(pause_per_campaign=180.0))
 
 
-def test_a_port_that_somebody_uses_is_refused_unless_told_otherwise() -> None:
+def test_a_port_in_use_is_refused_unless_allowed() -> None:
     busy = ForeignUse("left", "mlx5_0", "rcvd_pkts advances by 9,512 packets/s", True)
     mount = ForeignUse("left", "mlx5_0", "the kernel's nvme_rdma has 4 queue pairs", False)
     assert require_unshared([mount], shared_port=False) == (mount,)

@@ -129,7 +129,7 @@ def test_a_steady_rate_is_right_wherever_the_refreshes_fall(phase: float, second
     assert slow_rate(refreshed(1000.0, phase, seconds)) == pytest.approx(1000.0, rel=PERIOD / (between - PERIOD) + 1e-9)
 
 
-def test_less_than_two_refreshes_tell_nothing() -> None:
+def test_less_than_two_refreshes_are_no_evidence() -> None:
     assert slow_rate(refreshed(1000.0, 0.3, 1.5)) is None
 
 

@@ -63,5 +63,5 @@ def test_traffic_that_begins_after_a_long_silence_is_unusual() -> None:
     assert judge_all("packets", [0.0] * 7)[-1] == 0.0
 
 
-def test_an_unknown_rate_is_judged_by_nobody_and_not_remembered() -> None:
+def test_an_unknown_rate_is_neither_judged_nor_remembered() -> None:
     assert judge_all("drops", [None, 0.0, None, 2.0]) == [None, None, None, MAX_UNUSUAL]

@@ -69,7 +69,7 @@ def test_what_is_clear_costs_one_run_and_all_else_is_k_of_n(
     assert (result.confirmed, asked, result.deferred) == (confirmed, len(answers), False)
 
 
-def test_a_suspicion_on_which_nothing_can_be_said_is_put_aside() -> None:
+def test_an_inconclusive_suspicion_is_put_aside() -> None:
     result, asked = drive([VOID, None, VOID, VOID], CLEARLY)
     assert (result.confirmed, result.deferred, result.runs, asked) == (False, True, 0, 4)
 

@@ -46,7 +46,7 @@ def test_the_counter_furthest_above_ordinary_comes_first() -> None:
     assert [name for name, _ in raised] == ["stalls", "misses"]
 
 
-def test_few_healthy_runs_and_unknown_counters_tell_nothing() -> None:
+def test_few_healthy_runs_and_unknown_counters_do_not_discriminate() -> None:
     assert used_to(*HEALTHY[:5]).levels.signature(reading(misses=1e9)) == Signature(())
     assert used_to(*HEALTHY).levels.signature(reading(misses=None)) == Signature(())
 

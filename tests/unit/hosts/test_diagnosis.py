@@ -123,7 +123,7 @@ def test_what_blocks_the_way_back_is_found_too() -> None:
     assert (found.host, found.command) == ("a", "undo UDP")
 
 
-def test_rules_that_nobody_could_read_are_said_to_be_unread() -> None:
+def test_unreadable_rules_are_reported_as_unread() -> None:
     assert "could not be read" in diagnose(A, replace(B, rules=None), NOTHING).detail
     assert "could not be read" not in diagnose(A, B, NOTHING).detail
 
@@ -178,7 +178,7 @@ def test_a_host_that_gives_a_reason_is_believed(rules: tuple[DropRule, ...], sta
     assert (found.layer, found.host, found.detail) == (Layer.QUEUE_PAIR, "b", REFUSED.detail)
 
 
-def test_a_reason_is_told_of_a_host_without_tools() -> None:
+def test_a_host_without_tools_is_named_with_the_reason() -> None:
     assert diagnose(PathEnd(A.host), PathEnd(B.host), REFUSED).detail == REFUSED.detail
 
 
@@ -199,7 +199,7 @@ def test_a_wrong_gid_explains_what_a_host_refuses() -> None:
     ],
     ids=["pings-pass", "firewall", "ipoib-mtu", "no-tools", "ipoib-route"],
 )
-def test_of_infiniband_ip_tells_nothing(changed: dict[str, Any]) -> None:
+def test_of_infiniband_ip_is_no_evidence(changed: dict[str, Any]) -> None:
     found = diagnose(replace(IB_A, **changed), replace(IB_B, **changed), NOTHING)
     assert (found.layer, found.host) == (Layer.FABRIC, "b")
     assert "partition keys" in found.detail
@@ -208,7 +208,7 @@ def test_of_infiniband_ip_tells_nothing(changed: dict[str, Any]) -> None:
     assert (large.layer, large.command) == (Layer.UNKNOWN, "rdma statistic show link rxe0/1")
 
 
-def test_of_infiniband_the_state_of_the_port_tells() -> None:
+def test_of_infiniband_the_state_of_the_port_is_evidence() -> None:
     down = replace(IB_B, port=replace(PORT, link_layer="InfiniBand", state="INIT"))
     assert diagnose(IB_A, down, NOTHING).layer is Layer.LINK
 

@@ -113,7 +113,7 @@ def test_a_message_of_a_host_is_cut_and_steers_no_terminal() -> None:
     assert len(str(caught.value)) < 3 * protocol.MAX_WORDS
 
 
-def test_samples_that_nobody_asked_for_are_not_kept_without_end() -> None:
+def test_unrequested_samples_are_not_kept_without_end() -> None:
     channel = Scripted(lambda _: json.dumps(SAMPLE))
     client = AgentClient("host", channel, lambda: 0.0, max_sampled_bytes=10 * len(json.dumps(SAMPLE)))
     for number in range(1, 12):

@@ -19,7 +19,7 @@ def inventory(*pairs: tuple[str, str]) -> Inventory:
     return Inventory(tuple(host for pair in formed for host in pair.hosts), formed)
 
 
-def test_a_party_knows_its_host() -> None:
+def test_an_endpoint_names_its_host() -> None:
     assert host_of(endpoint_name("server-1", "mlx5_0")) == host_of("server-1") == "server-1"
     assert sharing({"a": "x", "b": "y", "c": "x"}) == {"x": ("a", "c")}
 

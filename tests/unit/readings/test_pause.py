@@ -78,7 +78,7 @@ def test_a_storm_of_the_run_before_is_not_this_ones(phase: float) -> None:
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.7, 0.99])
 @pytest.mark.parametrize("catalog", [QUICK, SLOW])
-def test_a_storm_is_stopped_whoever_counts_it(catalog: Catalog, phase: float) -> None:
+def test_a_storm_is_stopped_whichever_host_counts_it(catalog: Catalog, phase: float) -> None:
     samples = recorded(lambda t: 0.9 * max(0.0, t), 6.0, phase if catalog is SLOW else None)
     guard = Guard(SafetyLimits(pause_per_second=0.2))
     lookout = SampleMonitor(guard.watch(), catalog, ())
@@ -88,7 +88,7 @@ def test_a_storm_is_stopped_whoever_counts_it(catalog: Catalog, phase: float) ->
     assert "sent pause" in str(lookout.reason)
 
 
-def test_the_record_tells_what_the_lookout_saw() -> None:
+def test_the_record_agrees_with_the_sample_monitor() -> None:
     samples = recorded(lambda t: 0.4 * max(0.0, t), 6.0, 0.3)
     seen: list[Sample] = []
     SampleMonitor(lambda sample: seen.append(sample), SLOW, ()).show(Recording({"a": samples}, BEGAN))

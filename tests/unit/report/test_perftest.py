@@ -101,7 +101,7 @@ def test_the_script_compares_the_anomaly_with_its_sibling(hosts: dict[str, str])
     assert sum("-d rxe0" in line for line in heard) == 4
 
 
-def test_the_script_tells_directions_and_loopback_apart(hosts: dict[str, str]) -> None:
+def test_the_script_distinguishes_directions_and_loopback(hosts: dict[str, str]) -> None:
     both = run(render_script(case("nsdi22-18")), hosts, 12288)
     assert "anomaly, to host a: 0.0983 Gbit/s, ratio 0.10" in both.stdout
     assert "anomaly, to host b: 0.0983 Gbit/s, ratio 0.10" in both.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -12,7 +13,7 @@ from collie.cli.progress import live_view, plain_line
 from collie.detect.compare import Effect, Spread
 from collie.report.figures.scale import engineering
 from collie.report.json.objects import plain
-from collie.report.quantities import packet_rate, percent, rate
+from collie.report.quantities import name_testbed, packet_rate, percent, rate, rate as bit_rate, show
 from collie.report.terminal.gate import _effect, describe_effect
 from collie.workloads.units import format_count, format_number
 
@@ -76,3 +77,31 @@ def test_one_run_is_no_runs_on_the_live_view() -> None:
     with console.capture() as displayed:
         console.print(live_view(standing))
     assert re.search(r"failed +1 run, last run 1: qp timeout", displayed.get())
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (None, "unknown"),
+        (math.inf, "unbounded"),
+        (2.5e8, "250 Mpps"),
+        (12_345.0, "12.3 kpps"),
+        (7.0, "7 pps"),
+    ],
+)
+def test_packet_rates_are_worded(rate: float | None, text: str) -> None:
+    assert packet_rate(rate) == text
+
+
+def test_values_are_worded_as_in_workload_files() -> None:
+    assert show("messages", (64, 65536)) == "[64 B, 64 KiB]"
+    assert show("mr_bytes", 2 << 20) == "2 MiB"
+    assert show("srq", True) == "true"
+    assert show("qps", 8) == "8"
+    assert bit_rate(None) == percent(None) == "unknown"
+    assert bit_rate(1e9) == "1 Gbit/s"
+    assert name_testbed({"kind": "fake"}) == "fake"
+    assert name_testbed({"kind": "hosts", "name": "alice and bob"}) == "hosts alice and bob"
+    assert name_testbed({"kind": "hosts", "name": "a,b", "pairs": ["a,b", "c,d"]}) == "hosts a,b; c,d"
+    across = {"kind": "hosts", "name": "s/a,s/b", "loopback_across_ports": {"s": ["s/a", "s/b"]}}
+    assert name_testbed(across) == "hosts s/a,s/b (loopback across ports of s)"

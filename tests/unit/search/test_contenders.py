@@ -1,13 +1,9 @@
-"""The contenders that the search is measured against, and the benchmark that measures them."""
+"""The contenders that the search is measured against."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import sys
-from pathlib import Path
 from random import Random
-from types import ModuleType
 
 import pytest
 
@@ -15,7 +11,6 @@ from collie.campaign.budget import Budget
 from collie.campaign.run import Campaign
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
-from collie.content.subsystems import load_subsystem
 from collie.counters.catalog import CounterKind
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import HostMeasurement, Measurement
@@ -24,20 +19,15 @@ from collie.ports import CampaignHeader
 from collie.search.recipe import Step, StrategyName
 from collie.search.strategies import build
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
-from collie.simulator.mechanism import Mechanism
-from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.truth import Truth
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FAKE_CATALOG, FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Opcode, QpType, Workload
-from tests.support.quality import inside, precision, recall, true_region
+from tests.support.contenders import CONTENDERS
 
 SPACE = load_space("nsdi22")
-FILE = load_subsystem("F", SubsystemFile)
-TRUTH = Truth(FILE, SPACE)
-PAPER = ("nsdi22-diag", "nsdi22-perf", "nsdi22-diag-no-mfs", "nsdi22-perf-no-mfs")
-CONTENDERS = ("random", *PAPER, "optuna-tpe", "optuna-gp")
+PAPER = CONTENDERS[1:5]
+
 NEEDS = {"optuna-tpe": ("optuna",), "optuna-gp": ("optuna", "scipy", "torch")}
 
 
@@ -184,100 +174,6 @@ def test_without_explanation_an_anomaly_is_kept_as_it_was_met() -> None:
         (True, False, Mfs(()))
     }
     assert {record.purpose for record in store.runs()} <= {"search", "confirm", "sibling"}
-
-
-# --- quality of explanations ------------------------------------------------------------------------------------------
-
-WITNESS = next(one.trigger for one in FILE.witnesses if one.mechanism is Mechanism.DATAGRAM_PREFETCH)
-GOOD = Mfs(
-    (
-        Condition("qp_type", Op.EQUAL, QpType.UD),
-        Condition("wqe_batch", Op.AT_LEAST, 64),
-        Condition("recv_wq_depth", Op.AT_LEAST, 256),
-    )
-)
-
-
-@pytest.mark.parametrize("rest_plain", [True, False])
-def test_points_inside_a_set_satisfy_it(rest_plain: bool) -> None:
-    points = inside(SPACE, GOOD, WITNESS, 40, Random(1), rest_plain=rest_plain)
-
-    assert all(GOOD.covers(point) and SPACE.complaints(point) == [] for point in points)
-    assert len({point.wqe_batch for point in points}) == 2
-    assert len({point.loopback for point in points}) == (1 if rest_plain else 2)
-
-
-def test_a_set_that_lacks_conditions_loses_precision_and_a_narrow_one_recall() -> None:
-    region = true_region(SPACE, Mechanism.DATAGRAM_PREFETCH, FILE, TRUTH, 60, Random(1))
-    wide, narrow = Mfs(GOOD.conditions[:1]), Mfs((*GOOD.conditions, Condition("numa_node", Op.EQUAL, 0)))
-
-    def precise(mfs: Mfs) -> float:
-        return precision(SPACE, mfs, WITNESS, FILE, TRUTH, 60, Random(2))
-
-    assert (TRUTH.severities_alone(Mechanism.DATAGRAM_PREFETCH, region) > 0).all()
-    assert precise(GOOD) > 0.9 > precise(wide)
-    assert recall([GOOD], region) > 0.9 > recall([narrow], region)
-    assert recall([narrow, Mfs((Condition("numa_node", Op.EQUAL, 1),))], region) == 1
-
-
-def test_a_mechanism_that_a_subsystem_lacks_has_no_region() -> None:
-    lacking = next(name for name in Mechanism if name not in {one.mechanism for one in FILE.witnesses})
-    with pytest.raises(LookupError, match="no witness"):
-        true_region(SPACE, lacking, FILE, TRUTH, 1, Random(1))
-
-
-# --- the benchmark ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    path = Path(__file__).parents[3] / "benchmarks" / "search_efficiency.py"
-    spec = importlib.util.spec_from_file_location("search_efficiency", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_benchmark_prints_its_tables_and_writes_its_files(
-    benchmark: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = "--contenders random,nsdi22-diag --seeds 5 --budget 120runs --quality-points 20 --jobs 1 --output"
-    benchmark.main([*words.split(), str(tmp_path / "out")])
-
-    printed = capsys.readouterr().out
-    assert "| *paper: Collie (Diag)* | 3 (3) | 14 (9) |" in printed
-    assert "| random |" in printed
-    document = json.loads((tmp_path / "out.json").read_text())
-    assert [result["contender"] for result in document["results"]] == ["random", "nsdi22-diag"]
-    assert all(result["runs"] == 120 and len(result["planted"]) == 13 for result in document["results"])
-    assert (tmp_path / "out.png").stat().st_size > 10_000
-
-
-def test_the_tables_of_the_benchmark_say_mean_spread_and_how_many_got_there(benchmark: ModuleType) -> None:
-    anomaly = {"extraction_runs": 30, "complete": True, "precision": 0.9, "recall": 0.5, "joint_recall": 1.0}
-
-    def result(**found: float) -> dict[str, object]:
-        rest = {"runs": 800, "false": 1, "wall_seconds": 2.0, "budget_minutes": 600.0}
-        named = {"contender": "mine", "subsystem": "A", "planted": ["x", "y"]}
-        return {**named, **rest, "found": found, "anomalies": [anomaly, anomaly]}
-
-    results = [result(x=10.0, y=40.0), result(y=20.0)]
-
-    assert "| mine | 15 (7) [2] | 40 (0) [1] |" in benchmark.minutes_table(results)
-    cells = "1.50 (1 to 2) | 2 | 320 | 1.5 | 30, 30 | 100% | 0.900 | 0.500 | 1.000 | 800 | 2.0"
-    assert f"| mine | {cells} |" in benchmark.summary_table(results)
-
-
-def test_seeds_are_read_as_ranges_and_lists(benchmark: ModuleType) -> None:
-    assert benchmark.parse_seeds("1-3,7") == [1, 2, 3, 7]
-
-
-def test_every_contender_of_the_paper_has_its_figures(benchmark: ModuleType) -> None:
-    assert all(benchmark.paper_of(name) for name in CONTENDERS)
-    assert len(benchmark.paper_of("nsdi22-diag")[1]) == 13
 
 
 def test_the_strategies_of_the_recipes() -> None:

@@ -63,17 +63,17 @@ def test_fewer_packets_are_no_advance() -> None:
     assert rank(run(1e4, mtt_miss=200.0), PLAIN, Symptom.LOW_THROUGHPUT, CATALOG) == ((), "")
 
 
-def test_what_is_too_rare_to_hold_anything_up_tells_nothing() -> None:
+def test_a_counter_too_rare_to_slow_traffic_does_not_discriminate() -> None:
     assert rank(run(wqe_miss=500.0), PLAIN, Symptom.PAUSE, CATALOG) == ((), "")
 
 
-def test_what_restates_the_symptom_tells_nothing() -> None:
+def test_a_counter_that_restates_the_symptom_does_not_discriminate() -> None:
     paused = run(paused=2e5, buffer_full=9e5, wqe_miss=5e4)
     assert names(rank(paused, PLAIN, Symptom.PAUSE, CATALOG)[0]) == ["wqe_miss"]
     assert "buffer_full" in names(rank(paused, PLAIN, Symptom.LOW_THROUGHPUT, CATALOG)[0])
 
 
-def test_an_advance_within_the_spread_of_plain_traffic_tells_nothing() -> None:
+def test_an_advance_within_the_spread_of_plain_traffic_does_not_discriminate() -> None:
     plain = [run(mtt_miss=value) for value in (1e3, 1e4, 1e5, 1e6)]
     assert rank(run(mtt_miss=4e5), plain, Symptom.PAUSE, CATALOG) == ((), "")
 
@@ -84,7 +84,7 @@ def test_a_level_is_compared_as_it_is() -> None:
     assert telling[0].factor == pytest.approx(7.0)
 
 
-def test_only_the_most_telling_are_named() -> None:
+def test_only_the_most_discriminating_are_named() -> None:
     everything = run(wqe_miss=5e5, mtt_miss=5e5, odd=5e5, level=90.0)
     telling, _ = rank(everything, PLAIN, Symptom.PAUSE, CATALOG)
     assert len(telling) == MAX_DISCRIMINATING
@@ -102,7 +102,7 @@ def test_only_the_most_telling_are_named() -> None:
         (run(wqe_miss=float("nan")), PLAIN),
     ],
 )
-def test_what_is_unknown_tells_nothing(here: Measurement, plain: list[Measurement]) -> None:
+def test_an_unknown_counter_does_not_discriminate(here: Measurement, plain: list[Measurement]) -> None:
     assert rank(here, plain, Symptom.PAUSE, CATALOG) == ((), "")
 
 

@@ -184,7 +184,7 @@ def test_more_of_a_resource_is_never_slower(
 
 @settings(max_examples=200)
 @given(WORKLOADS)
-def test_without_the_planted_mechanisms_nobody_pauses(workload: Workload) -> None:
+def test_without_the_planted_mechanisms_no_host_pauses(workload: Workload) -> None:
     state = evaluate(cured(F, Mechanism), workload)
     assert state.pause_ratio()[0] == state.pause_ratio()[1] == 0
 

@@ -50,7 +50,7 @@ def unreadable(file: Path) -> None:
         ),
     ],
 )
-def test_a_named_key_that_cannot_be_used_is_told_with_the_reason(
+def test_a_named_key_that_cannot_be_used_is_reported_with_the_reason(
     tmp_path: Path, make: Callable[[Path], None], why: str
 ) -> None:
     file = tmp_path / "id"
@@ -58,7 +58,7 @@ def test_a_named_key_that_cannot_be_used_is_told_with_the_reason(
     assert refused(Identities(named=(str(file),))) == f"{NO_KEY}; {file}: {why.format(file=file)}"
 
 
-def test_each_key_that_cannot_be_used_is_told_beside_those_that_were_offered(tmp_path: Path) -> None:
+def test_each_unusable_key_is_reported_beside_those_that_were_offered(tmp_path: Path) -> None:
     good, odd = tmp_path / "good", tmp_path / "odd key"
     paramiko.ECDSAKey.generate().write_private_key_file(str(good))
     garbage(odd)
@@ -68,7 +68,7 @@ def test_each_key_that_cannot_be_used_is_told_beside_those_that_were_offered(tmp
     )
 
 
-def test_of_the_default_keys_those_alone_are_told_that_are_there(
+def test_of_the_default_keys_only_the_present_ones_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -22,7 +22,7 @@ def hops(directory: Path, config: str, host: Host = HOST) -> list[str]:
     return [f"{hop.user}@{hop.address}:{hop.port}" for hop in route(host, str(file))]
 
 
-def test_who_has_no_name_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 4_000_000_007)  # as a container may be told to run as anybody

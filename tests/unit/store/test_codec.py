@@ -127,7 +127,7 @@ def test_a_line_holds_inputs_and_outputs_with_units_and_no_samples() -> None:
     assert "series" not in line
 
 
-def test_a_finding_of_an_earlier_collie_has_no_telling_counters() -> None:
+def test_a_finding_of_an_earlier_collie_has_no_discriminating_counters() -> None:
     raw = codec.encode_anomaly(ANOMALY)
     del raw["telling"], raw["hint"]
     assert codec.decode_anomaly(raw) == replace(ANOMALY, telling=(), hint="")

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from collie.app.adapters import ReportContext
-from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.app.report_context import ReportContext
 from collie.cli.logs import logged_to
 from collie.cli.main import run
 from collie.errors import StoreError
@@ -29,7 +28,8 @@ from collie.store.fingerprints import load as load_fingerprints
 from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from collie.workloads.workload import Workload
-from tests.support.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, downgraded, snapshot
+from tests.support.hostile_campaigns import LIGHT, SPOILERS
+from tests.support.hostile_ground import Ground, decoys, downgraded, snapshot
 
 
 @pytest.fixture
@@ -240,10 +240,9 @@ def test_a_value_that_no_collie_wrote_is_refused_in_words(campaign: Path, place:
     assert len(str(caught.value)) < 1000
 
 
-def test_samples_that_unpack_without_end_are_refused(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "MAX_BYTES", 1 << 20)
-    spoil(campaign, "UPDATE runs SET series = ?", values=(zlib.compress(bytes(1 << 21)),))
-    with pytest.raises(StoreError, match="longer than 1 MiB"):
+def test_samples_that_unpack_without_end_are_refused(campaign: Path) -> None:
+    spoil(campaign, "UPDATE runs SET series = ?", values=(zlib.compress(bytes(series.MAX_BYTES + 1)),))
+    with pytest.raises(StoreError, match="longer than 8 MiB"):
         use(campaign)
 
 
@@ -305,34 +304,6 @@ def test_what_names_hosts_is_for_its_owner_alone(campaign: Path, tmp_path: Path)
     written = {path.name: path.stat().st_mode & 0o777 for path in campaign.rglob("*") if path.is_file()}
     assert {"campaign.sqlite", "results.jsonl", "mfs.json", "collie.log", "report.html"} <= written.keys()
     assert set(written.values()) == {0o600}
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"testbed": 7},
-        {"testbed": {"hosts": ["x"]}},
-        {"fix": [1]},
-        {"more": 1},
-        {"seed": "1"},
-        {"capabilities": {"a": 7}},
-    ],
-)
-def test_settings_of_no_search_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(StoreError, match="those of no search"):
-        SearchChoice.from_settings({**SearchChoice().to_settings(), **settings})
-
-
-def test_settings_of_a_search_come_back() -> None:
-    chosen = SearchChoice(TestbedChoice(hosts="lab", settings={"a": "1"}), fix=("qps=1",), seed=3).naming("s", "r")
-    assert SearchChoice.from_settings(json.loads(json.dumps(chosen.to_settings()))) == chosen
-
-
-def test_settings_on_hosts_that_name_no_space_mean_what_they_meant_then() -> None:
-    old = {**SearchChoice(TestbedChoice(hosts="hosts.yaml"), space="app.yaml").to_settings()}
-    del old["terms"]
-    chosen = SearchChoice.from_settings(old)
-    assert (chosen.space, chosen.recipe, chosen.terms) == ("app.yaml", "soft-roce", "soft-roce")
 
 
 def test_a_table_and_a_script_are_for_their_owner_alone_and_what_is_for_others_as_the_umask_says(

@@ -14,11 +14,12 @@ import pytest
 from collie.detect.measurement import Sample
 from collie.errors import StoreError
 from collie.files import Folder
-from collie.store import codec, lock, reading, schema, series, sqlite
+from collie.store import codec, lock, reading, schema, series
 from collie.store.connections import Page, RowSequence
 from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, measured
-from tests.support.hostile_campaigns import downgraded, snapshot, unflushed
+from tests.support.hostile_campaigns import unflushed
+from tests.support.hostile_ground import downgraded, snapshot
 
 
 @pytest.fixture
@@ -112,9 +113,9 @@ def test_a_reader_that_asks_for_the_lock_keeps_no_writer_out(campaign: Path) -> 
         assert not lock.is_held(folder)
 
 
-def test_a_record_that_is_too_large_to_copy_is_refused(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_too_large_to_copy_is_refused(campaign: Path) -> None:
     downgraded(campaign / "campaign.sqlite", 1)
-    monkeypatch.setattr(reading, "MAX_COPIED_BYTES", 1 << 10)
+    os.truncate(campaign / "campaign.sqlite", reading.MAX_COPIED_BYTES + (1 << 20))
     with pytest.raises(StoreError, match="too much to copy for reading"):
         SqliteStore.open(campaign, read_only=True)
 
@@ -142,21 +143,26 @@ def test_a_text_of_many_values_is_refused_before_it_is_read() -> None:
         codec.loads("[" + "{}," * codec.MAX_VALUES + "0]")
 
 
-def test_samples_that_are_too_many_lose_every_second_one_of_each_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "MAX_SAMPLES", 6)
-    samples = [Sample(float(number // 2), "ab"[number % 2], {"x": 1.0}) for number in range(12)]
-    kept = series.decode_series(series.encode_series(samples))
-    assert [(sample.host, sample.seconds) for sample in kept] == [(h, t) for t in (0.0, 2.0, 4.0) for h in "ab"]
+def test_too_many_samples_lose_every_second_one_of_each_host() -> None:
+    seconds = [float(number) for number in range(series.MAX_SAMPLES // 2 + 1)]
+    kept = series.decode_series(series.encode_series([Sample(t, host, {"x": 1.0}) for t in seconds for host in "ab"]))
+    assert [(sample.host, sample.seconds) for sample in kept] == [(host, t) for t in seconds[::2] for host in "ab"]
 
 
-def test_a_campaign_takes_and_gives_so_many_anomalies(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_MAX_ANOMALIES", 1)
-    monkeypatch.setattr(sqlite, "_ANOMALIES", Page(2, 1 << 20))
+def test_a_campaign_takes_and_gives_500_anomalies(campaign: Path) -> None:
+    rows = [
+        (f"a{number}", codec.dumps(codec.encode_anomaly(replace(ANOMALY, id=f"a{number}")))) for number in range(500)
+    ]
+    with closing(sqlite3.connect(campaign / "campaign.sqlite")) as connection, connection:
+        connection.executemany(
+            "INSERT INTO anomalies (id, anomaly, digest) VALUES (?, ?, ?)",
+            [(*row, schema.digest(*row)) for row in rows],
+        )
     with SqliteStore.open(campaign) as store:
-        store.add_anomaly(ANOMALY)
-        store.add_anomaly(ANOMALY)  # once more, as after an explanation
+        store.add_anomaly(replace(ANOMALY, id="a0"))  # once more, as after an explanation
         with pytest.raises(StoreError, match="the maximum"):
-            store.add_anomaly(replace(ANOMALY, id="a2"))
+            store.add_anomaly(replace(ANOMALY, id="a500"))
+        assert len(store.anomalies()) == 500
 
 
 def test_a_checksum_is_that_of_the_written_tuple() -> None:

@@ -1,4 +1,4 @@
-"""A campaign on disk: killed, locked, too new, in the way."""
+"""A campaign on disk: killed, locked, damaged or full."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ import pytest
 
 import collie
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.errors import StoreError, StoreUnwritable, TestbedError
-from collie.files import Folder
+from collie.errors import StoreError, StoreUnwritable
 from collie.ports import CampaignHeader
-from collie.store import schema
 from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, measured
-from collie.workloads.feature import Mfs
 from collie.workloads.workload import Opcode, QpType
+from tests.support.stores import contents
 
 WRITER = """
 import sys
@@ -45,19 +43,12 @@ while True:
 """
 
 
-NEWER = schema.SCHEMA_VERSION + 1
-
-
 def start_writer(path: Path) -> subprocess.Popen[str]:
     root = Path(collie.__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, env=environment
     )
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def test_every_run_that_was_recorded_survives_a_kill(tmp_path: Path) -> None:
@@ -79,11 +70,6 @@ def test_every_run_that_was_recorded_survives_a_kill(tmp_path: Path) -> None:
             assert all(replace(record, verdict=None, driven=None) == measured(record.run) for record in runs)
     lines = (path / "results.jsonl").read_text().splitlines()
     assert [json.loads(line)["run"] for line in lines] == [record.run for record in runs]
-
-
-def version_in_the_head(path: Path) -> int:
-    with Folder(path) as folder:
-        return schema.require_readable(folder)
 
 
 def header_of(path: Path) -> CampaignHeader:
@@ -136,68 +122,6 @@ def test_a_campaign_is_opened_once_within_a_process_too(tmp_path: Path) -> None:
     SqliteStore.open(tmp_path / "c").close()
 
 
-def test_a_campaign_of_a_newer_schema_is_left_byte_for_byte(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    with SqliteStore.create(path, HEADER) as store:
-        store.add_run(measured(1))
-    with closing(sqlite3.connect(path / "campaign.sqlite")) as connection:
-        connection.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
-    (path / "campaign.lock").unlink()
-    before = contents(path)
-    for read_only in (False, True):
-        with pytest.raises(
-            StoreError, match=f"has schema {NEWER}; this Collie reads up to {schema.SCHEMA_VERSION}"
-        ) as raised:
-            SqliteStore.open(path, read_only=read_only)
-        assert raised.value.exit_code == 2
-    with pytest.raises(StoreError, match="--resume"):
-        SqliteStore.create(path, HEADER)
-    assert contents(path) == before
-
-
-def test_a_newer_schema_that_is_still_in_the_log_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    SqliteStore.create(path, HEADER).close()
-    with closing(sqlite3.connect(path / "campaign.sqlite")) as newer:
-        newer.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
-        assert version_in_the_head(path) == schema.SCHEMA_VERSION
-        with pytest.raises(StoreError, match=f"has schema {NEWER}"):
-            SqliteStore.open(path)
-
-
-def test_an_older_schema_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "c"
-    with SqliteStore.create(path, HEADER) as store:
-        store.add_run(measured(1))
-
-    def add_column(connection: sqlite3.Connection) -> None:
-        connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
-
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", NEWER)
-    with SqliteStore.open(path) as store:
-        assert list(store.runs()) == [measured(1)]
-    assert version_in_the_head(path) == NEWER
-
-
-def test_a_reader_brings_a_copy_of_an_older_schema_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "c"
-    with SqliteStore.create(path, HEADER) as store:
-        store.add_run(measured(1))
-    before = contents(path)
-
-    def add_column(connection: sqlite3.Connection) -> None:
-        connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
-
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", NEWER)
-    with SqliteStore.open(path, read_only=True) as store:
-        assert list(store.runs()) == [measured(1)]
-        places = {Path(row[2]) for row in store._source.connection.execute("PRAGMA database_list")}
-    assert contents(path) == before
-    assert not any(place.exists() for place in places), "the copy goes with the reader"
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -234,7 +158,7 @@ def test_a_campaign_that_was_cut_off_is_said_to_be_damaged(tmp_path: Path, read_
         SqliteStore.open(tmp_path / "c", read_only=read_only)
 
 
-def test_a_damaged_index_is_said_to_be_damaged_by_whoever_writes_to_it(tmp_path: Path) -> None:
+def test_a_damaged_index_is_reported_on_writing(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "c", HEADER) as store:
         store.add_anomaly(ANOMALY)
     database = tmp_path / "c" / "campaign.sqlite"
@@ -283,30 +207,6 @@ def test_what_is_not_what_was_written_is_refused_though_it_could_be_read(
         read_everything(tmp_path / "c")
 
 
-def test_a_campaign_from_before_checksums_gets_them_and_keeps_everything(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    with SqliteStore.create(path, HEADER) as store:
-        store.add_run(measured(1))
-        store.add_anomaly(ANOMALY)
-    database = path / "campaign.sqlite"
-    with closing(sqlite3.connect(database)) as connection:
-        kept = {
-            table: connection.execute(f"SELECT * FROM {table}").fetchone()[:-1]
-            for table in ("campaign", "runs", "anomalies")
-        }
-    database.unlink()
-    with closing(sqlite3.connect(database)) as old, old:
-        schema.MIGRATIONS[0](old)
-        old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        old.execute("PRAGMA user_version = 1")
-        for table, row in kept.items():
-            old.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-    with SqliteStore.open(path) as store:
-        assert store.header == HEADER
-        assert list(store.runs()) == [measured(1)]
-        assert store.anomalies() == (ANOMALY,)
-
-
 def test_a_campaign_comes_into_being_with_its_calibration(tmp_path: Path) -> None:
     known = Calibration((CalibrationPoint(QpType.RC, Opcode.WRITE, 4096, 1e9, 0.1),))
     SqliteStore.create(tmp_path / "c", HEADER, known).close()
@@ -328,92 +228,3 @@ def test_a_full_disk_is_said_to_be_full(tmp_path: Path) -> None:
         kept = [record.run for record in store.runs()]
     with SqliteStore.open(tmp_path / "c") as store:
         assert [record.run for record in store.runs()] == kept == list(range(1, len(kept) + 1))
-
-
-def test_what_cannot_be_exported_is_named_and_the_campaign_is_released(tmp_path: Path) -> None:
-    store = SqliteStore.create(tmp_path / "c", HEADER)
-    store.add_run(measured(1))
-    in_the_way = tmp_path / "c" / "results.jsonl"
-    in_the_way.mkdir()
-    with pytest.raises(StoreUnwritable, match=r"results\.jsonl cannot be written: Is a directory"):
-        store.close()
-    in_the_way.rmdir()
-    SqliteStore.open(tmp_path / "c").close()
-    assert len(in_the_way.read_text().splitlines()) == 1
-
-
-def test_an_anomaly_whose_files_cannot_be_written_is_on_record(tmp_path: Path) -> None:
-    in_the_way = tmp_path / "c" / "anomalies"
-    with SqliteStore.create(tmp_path / "c", HEADER) as store:
-        in_the_way.write_text("")
-        with pytest.raises(StoreUnwritable, match=r"anomalies/a1 cannot be written: .*/anomalies: Not a directory"):
-            store.add_anomaly(ANOMALY)
-        assert store.anomalies() == (ANOMALY,)
-        in_the_way.unlink()
-
-
-def test_what_cannot_be_exported_does_not_hide_what_went_wrong_before(tmp_path: Path) -> None:
-    store = SqliteStore.create(tmp_path / "c", HEADER)
-    (tmp_path / "c" / "results.jsonl").mkdir()
-    with pytest.raises(TestbedError, match="host-b is gone"), store:
-        raise TestbedError("host-b is gone")
-
-
-@pytest.mark.parametrize(
-    ("in_the_way", "message"),
-    [
-        ("campaign.lock", "cannot be written: it is a directory, not a regular file"),
-        ("campaign.sqlite.new", "no campaign can be created in .*: "),
-        ("campaign.sqlite", "already holds a campaign"),
-    ],
-)
-def test_a_directory_in_the_way_is_named(tmp_path: Path, in_the_way: str, message: str) -> None:
-    (tmp_path / in_the_way).mkdir()
-    with pytest.raises(StoreError, match=message):
-        SqliteStore.create(tmp_path, HEADER)
-    with pytest.raises(StoreError, match=r"holds no campaign|cannot be read: it is a directory"):
-        SqliteStore.open(tmp_path)
-
-
-def test_an_archived_campaign_can_be_read(tmp_path: Path) -> None:
-    with SqliteStore.create(tmp_path / "a?b#c", HEADER) as store:
-        store.add_run(measured(1))
-    before = contents(tmp_path)
-    with SqliteStore.open(tmp_path / "a?b#c", read_only=True) as store:
-        assert list(store.runs()) == [measured(1)]
-    assert contents(tmp_path) == before
-
-
-def test_nothing_is_overwritten_by_a_new_campaign(tmp_path: Path) -> None:
-    with SqliteStore.create(tmp_path / "c", HEADER) as store:
-        store.add_run(measured(1))
-    before = contents(tmp_path)
-    with pytest.raises(StoreError, match="already holds a campaign; continue it with --resume"):
-        SqliteStore.create(tmp_path / "c", HEADER)
-    assert contents(tmp_path) == before
-
-
-def test_a_new_campaign_does_not_move_in_with_other_files(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(StoreError, match=r"is not empty \(thesis.tex\)"):
-        SqliteStore.create(tmp_path, HEADER)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot become a campaign directory"):
-        SqliteStore.create(tmp_path / "file", HEADER)
-
-
-def test_an_anomaly_takes_along_what_is_needed_to_run_it_again(tmp_path: Path) -> None:
-    with SqliteStore.create(tmp_path / "my campaign", HEADER) as store:
-        store.add_run(measured(1))
-        store.add_anomaly(ANOMALY)
-        files = contents(store.directory.path / "anomalies/a1")
-    assert json.loads(files["workload.json"])["qps"] == 7
-    mfs = json.loads(files["mfs.json"])
-    assert mfs["features"][0] == {"dimension": "qp_type", "op": "==", "value": "UD"}
-    assert mfs["sentence"] == ANOMALY.sentence
-    assert "collie reproduce 'my campaign/a1' --controls" in files["reproduce.txt"].decode()
-    with SqliteStore.open(tmp_path / "my campaign") as store:
-        store.add_anomaly(replace(ANOMALY, id="a2", mfs=Mfs(())))
-        unexplained = contents(store.directory.path / "anomalies/a2")
-    assert "--controls" not in unexplained["reproduce.txt"].decode(), "there is no condition to break"
-    assert len(files["series.jsonl"].splitlines()) == 3

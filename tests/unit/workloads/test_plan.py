@@ -49,7 +49,7 @@ def test_flows(workload: Workload, expected: list[str]) -> None:
 
 
 @given(workloads())
-def test_every_host_of_a_plan_has_a_part_and_nobody_else(workload: Workload) -> None:
+def test_every_host_of_a_plan_has_a_part_and_no_other_host(workload: Workload) -> None:
     legal = all(constraint.check(workload) is None for constraint in VERBS[:2])
     if legal:
         assert {role for flow in flows(workload) for role in (flow.requester, flow.responder)} == set(hosts(workload))

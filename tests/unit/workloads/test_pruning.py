@@ -1,8 +1,7 @@
-"""What a testbed cannot do is left out of a space beforehand, and said."""
+"""Spaces without the values that a testbed cannot run."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from random import Random
 from typing import Any
@@ -11,20 +10,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
-from collie.hosts.capabilities import capabilities
-from collie.hosts.host_info import DeviceInfo, HostInfo, PortInfo, RdmaPort
-from collie.inventory.hosts import Host
 from collie.plain import CODEC, typed
 from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.pruning import Capabilities, Restriction, prune
 from collie.workloads.space import Space
-from collie.workloads.workload import Memory, QpType
+from collie.workloads.workload import Memory
+from tests.support.restrictions import most
 
 SPACE = load_space("nsdi22")
-
-
-def most(name: str, value: int) -> Restriction:
-    return Restriction(name, f"max of {name}", at_most=value)
 
 
 def only(name: str, *values: Any) -> Restriction:
@@ -132,61 +125,3 @@ def test_capabilities_survive_the_record(restrictions: tuple[Restriction, ...]) 
     assert [(drop, space.base) for space, drop in (prune(SPACE, back),)] == [
         (drop, space.base) for space, drop in (prune(SPACE, able),)
     ]
-
-
-def host(name: str, *, max_qp: int = 16_000, mtu: int = 4096, nodes: tuple[int, ...] = (), driver: str = "rxe") -> Any:
-    ports = (PortInfo(1, "ACTIVE", mtu, None, "eth1", ()),)
-    device = DeviceInfo("dev0", driver, None, None, ports, {"max_qp": max_qp, "max_qp_wr": 1024})
-    info = HostInfo("6.1", "3.11", {}, nodes, (device,), 1 << 30)
-    port = RdmaPort("dev0", driver, 1, "eth1", 1, None, "", nodes)
-    return Host(name, f"mgmt-{name}", "192.0.2.1", "dev0"), info, port
-
-
-def test_hosts_can_do_what_the_least_of_them_can() -> None:
-    able = capabilities([host("left"), host("right", max_qp=500, mtu=1024, nodes=(1, 0), driver="irdma")])
-    space, drops = prune(load_space("nsdi22"), able)
-    said = "\n".join(map(str, drops))
-    assert "qps 501..16000: max_qp of dev0 of right is 500" in said
-    assert "mtu 2048..4096: the active MTU of dev0 of right is 1024" in said
-    assert "send_wq_depth 1025..16384: max_qp_wr of dev0 of left is 1024" in said
-    assert "qp_type UC: driver irdma of dev0 of right has RC and UD alone" in said
-    assert "numa_node 1: dev0 of left reports no NUMA node" in said
-    assert "memory gpu: the agent has no GPU memory" in said
-    assert space.limits.pinned_bytes == int(0.8 * (1 << 30))
-    assert space.base.qp_type is QpType.RC
-
-
-@pytest.mark.parametrize("driver", ["bnxt_en", "ice", "i40e", "hns3", "hns_roce_hw_v2"])
-def test_transports_are_known_by_the_driver_of_the_pci_device(driver: str) -> None:
-    _, drops = prune(load_space("nsdi22"), capabilities([host("left", driver=driver), host("right", driver=driver)]))
-    assert any(str(drop).startswith("qp_type UC: ") for drop in drops)
-
-
-def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:
-    lacking, info, port = host("right")
-    info = dataclasses.replace(info, rdma_cm_error="librdmacm.so.1 is not there")
-    space, drops = prune(load_space("soft-roce"), capabilities([host("left"), (lacking, info, port)]))
-    assert "connection" not in space.dimensions
-    assert "connection rdma_cm: right has no RDMA-CM: librdmacm.so.1 is not there" in [str(drop) for drop in drops]
-
-
-def test_a_group_is_as_large_as_it_is() -> None:
-    soft_roce = load_space("soft-roce")
-    two, drops = prune(soft_roce, capabilities([host("left"), host("right")]))
-    assert {"requesters", "responders"} & set(two.dimensions) == set()
-    assert "requesters 2..3: 2 hosts measure together" in [str(drop) for drop in drops]
-    four, _ = prune(soft_roce, capabilities([host(name) for name in ("a1", "b1", "c1", "d1")]))
-    assert four.dimensions["requesters"] == soft_roce.dimensions["requesters"]
-
-
-def test_devices_of_one_host_share_its_memory() -> None:
-    able = capabilities([host("server/mlx5_0"), host("server/mlx5_1"), host("other")])
-    most = {
-        restriction.reason: restriction.at_most
-        for restriction in able.restrictions
-        if restriction.name == "pinned_bytes"
-    }
-    assert most == {
-        "80% of what is available on server, for each of 2 devices of it": int(0.4 * (1 << 30)),
-        "80% of what is available on other": int(0.8 * (1 << 30)),
-    }

@@ -94,7 +94,7 @@ def test_a_changed_severity_is_named(a1: Anomaly) -> None:
     ]
 
 
-def test_a_missing_anomaly_is_told_with_what_was_measured_there(a1: Anomaly) -> None:
+def test_a_missing_anomaly_is_reported_with_the_runs_measured_there(a1: Anomaly) -> None:
     (missing,) = compared([a1], []).only_here
     assert (missing.runs, missing.showed, missing.normal) == (9, 9, 0)  # a tenth run could not be set up
     (unseen,) = compared([a1], [], with_runs=False).only_here
@@ -148,7 +148,7 @@ def test_every_number_names_its_campaign_and_its_place(a1: Anomaly, a2: Anomaly)
     assert {source: float(value) for source, value, _ in page.numbers} == expected
 
 
-def test_campaigns_of_one_name_are_told_apart_by_their_place(a1: Anomaly) -> None:
+def test_campaigns_of_one_name_are_distinguished_by_their_place(a1: Anomaly) -> None:
     one, other = (ReportContext(place=place, space=SPACE) for place in ("old/F", "new/F"))
     found = compare_campaigns(store_of("F", [a1]), one, store_of("F", []), other)
     assert (found.here.name, found.there.name) == ("old/F", "new/F")

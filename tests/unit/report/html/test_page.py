@@ -227,7 +227,7 @@ def test_the_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
         assert refused.value.exit_code == code
 
 
-def test_a_link_in_a_campaign_is_replaced_as_somebody_else_may_have_made_it(tmp_path: Path) -> None:
+def test_a_link_in_a_campaign_is_replaced_because_another_user_can_have_made_it(tmp_path: Path) -> None:
     mine, place = tmp_path / "authorized_keys", tmp_path / "report.html"
     mine.write_text("mine")
     place.symlink_to(mine)
@@ -276,7 +276,7 @@ def test_until_counters_tell_those_that_rose_are_on_the_page() -> None:
     assert list(json.loads(page.data)["series"]["a1"]["readings"]) == ["stalls"]
 
 
-def test_the_counters_that_tell_are_on_the_page() -> None:
+def test_the_discriminating_counters_are_on_the_page() -> None:
     store = MemoryStore(HEADER)
     fill(store)
     telling = (DiscriminatingCounter("pressure", "receive WQE cache", 42.0, f"how bad it is {HOSTILE}"),)
