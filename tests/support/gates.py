@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collie.campaign.budget import Budget
-from collie.campaign.gate.cases import CaseOrigin, GateCase
-from collie.campaign.gate.loop import Gate, GateParts
-from collie.campaign.gate.record import Record
+from collie.campaign.gate.cases import CaseOrigin, GateCase, Record
+from collie.campaign.gate.loop import Gate
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
@@ -67,7 +66,7 @@ def gate(
         strategy = build(recipe, SPACE, candidate.info.catalog, strategy_generator(1))
         return SearchLoop(measured, store, strategy, SPACE, recipe, ListSink(), KnownAnomalies(known))
 
-    parts = GateParts(
+    made = Gate(
         candidate=measured,
         baseline=measurer(baseline, MemoryStore(HEADER)) if baseline else None,
         record=record or Record(),
@@ -80,7 +79,7 @@ def gate(
         engine=engine,
         name_found=lambda identifier: f"gates/1/{identifier}",
     )
-    return Gate(parts).run(), store
+    return made.run(), store
 
 
 def changes(summary: GateSummary) -> dict[str, Change]:

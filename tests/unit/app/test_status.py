@@ -12,7 +12,7 @@ import pytest
 from collie.app import status
 from collie.app.pulse import Pulse
 from collie.app.status import Life
-from collie.campaign.heartbeat import Heartbeat, ProcessState
+from collie.campaign.progress import Heartbeat, ProcessState
 from collie.errors import HostUnreachable
 from collie.store.directory import CampaignDirectory
 from collie.store.heartbeat import read_heartbeat, write_heartbeat

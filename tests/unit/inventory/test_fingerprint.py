@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collie.inventory.fingerprint import Significance, compare, difference
+from collie.inventory.fingerprint import compare, difference
 from tests.support.fingerprints import host
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from collie.app.baselines import Baseline
 from collie.campaign.choice import SearchChoice
-from collie.campaign.gate.record import Record
+from collie.campaign.gate.cases import Record
 from collie.detect.bounds import Calibration
 from collie.inventory.fingerprint import Difference, Fingerprint, difference
 from collie.inventory.under_test import beyond

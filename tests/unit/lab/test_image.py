@@ -36,7 +36,7 @@ def test_a_mirror_that_is_no_address_is_refused(tmp_path: Path) -> None:
 def test_a_cached_image_is_used_without_any_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "find_program", lambda name: None)
     (tmp_path / image.image_key("trixie")).mkdir()
-    assert image.ensure_image("trixie", cache_dir=tmp_path).disk.parent.name == image.image_key("trixie")
+    assert image.ensure_image("trixie", cache_dir=tmp_path).directory.name == image.image_key("trixie")
 
 
 def test_missing_programs_are_named_with_their_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from collie.cli.lab import command as lab_commands
 from collie.errors import LabError, TestbedError
 from collie.inventory.hosts import Host
 from collie.lab import host, image, lab, links, spec
-from collie.lab.reviver import LabReviver
+from collie.lab.lab import LabReviver
 from tests.support.lab_specs import make_spec
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collie.campaign.heartbeat import Heartbeat, ProcessState
+from collie.campaign.progress import Heartbeat, ProcessState
 from collie.errors import StoreError
 from collie.store.heartbeat import read_heartbeat, write_heartbeat
 from tests.support.standings import STANDING, UPDATED

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from collie.app.report_context import ReportContext
+from collie.app.adapters import ReportContext
 from collie.cli.logs import logged_to
 from collie.cli.main import run
 from collie.errors import StoreError

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from collie.campaign.gate.cases import CaseOrigin
-from collie.campaign.gate.record import Record
+from collie.campaign.gate.cases import CaseOrigin, Record
 from collie.detect.compare import Change
 from collie.detect.measurement import Watch
 from collie.ports import RunResult, SetupFailed
