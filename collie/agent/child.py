@@ -37,21 +37,23 @@ def die_with_parent(parent: int) -> None:
 class EngineProcess:
     """One forked engine."""
 
-    def __init__(self, paths: DataPaths, ends: Dict[str, int], pulse: Pulse) -> None:
-        """Fork an engine for ``ends`` (flow key: queue pairs)."""
+    def __init__(
+        self, paths: DataPaths, ends: Dict[str, int], pulse: Pulse, silence_seconds: float = SILENCE_SECONDS
+    ) -> None:
+        """Fork an engine for ``ends`` (flow key: queue pairs). It ends after so long without a beat."""
         self.totals = Totals(ends)
         ours, theirs = socket.socketpair()
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()
-            self._child(paths, theirs, parent, pulse)
+            self._child(paths, theirs, parent, pulse, silence_seconds)
         theirs.close()
         self._socket = ours
         self._lines = Lines(ours.fileno(), ours.fileno())
         self.status: Optional[int] = None
 
-    def _child(self, paths: DataPaths, pipe: socket.socket, parent: int, pulse: Pulse) -> None:
+    def _child(self, paths: DataPaths, pipe: socket.socket, parent: int, pulse: Pulse, silence_seconds: float) -> None:
         code = 1
         try:
             die_with_parent(parent)
@@ -63,7 +65,7 @@ class EngineProcess:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
             os.dup2(null, 1)
-            pulse.end_without_it(SILENCE_SECONDS)
+            pulse.end_without_it(silence_seconds)
             Engine(paths, pipe.fileno(), self.totals).serve()
             code = 0
         except BaseException:  # the process ends without Python's own handler

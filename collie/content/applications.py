@@ -68,10 +68,13 @@ def names_application(name_or_path: str) -> bool:
     return name_or_path in available(ContentKind.APPLICATION) and name_or_path not in available(ContentKind.SPACE)
 
 
-def load_application(name_or_path: str, space: str | None = None, default: str = "nsdi22") -> Application:
+def load_application(
+    name_or_path: str, space: str | None = None, default: str = "nsdi22", *, steps: int = CHECK_STEPS
+) -> Application:
     """Read an application. Its id is the file's name.
 
     `space` replaces the one that the file names, `default` a missing one.
+    `steps` limits the combinations of values that are tried.
     """
     path = find(ContentKind.APPLICATION, name_or_path)
     document = read_document(path)
@@ -81,16 +84,15 @@ def load_application(name_or_path: str, space: str | None = None, default: str =
         raise ContentError(problems)
     named = document.part("space")
     terms = load_space(space or (named if isinstance(named, str) else default))
-    kinds = _Reader(document, terms, problems).kinds()
+    kinds = _Reader(document, terms, problems, Effort(steps)).kinds()
     if problems or file is None:
         raise ContentError(problems)
     return Application(path.stem, file.title, terms, kinds, frozenset(file.keep))
 
 
 class _Reader:
-    def __init__(self, document: Document, space: Space, problems: list[Problem]) -> None:
-        self._document, self._space, self._problems = document, space, problems
-        self._effort = Effort(CHECK_STEPS)
+    def __init__(self, document: Document, space: Space, problems: list[Problem], effort: Effort) -> None:
+        self._document, self._space, self._problems, self._effort = document, space, problems, effort
 
     def kinds(self) -> tuple[Traffic, ...]:
         for index, name in enumerate(self._document.sequence("keep")):

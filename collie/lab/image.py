@@ -114,6 +114,7 @@ def ensure_image(
     cache_dir: Path | None = None,
     mirror: str | None = None,
     say: Say = quiet,
+    needed_bytes: int = NEEDED_BYTES,
 ) -> Image:
     """Return the image of a release. Build it unless it is cached."""
     if release not in RELEASES:
@@ -133,9 +134,9 @@ def ensure_image(
         for stale in cache.glob(f".build-{key}-*"):
             shutil.rmtree(stale, ignore_errors=True)
         free_bytes = shutil.disk_usage(cache).free
-        if free_bytes < NEEDED_BYTES:
+        if free_bytes < needed_bytes:
             raise LabError(
-                f"building the image needs {NEEDED_BYTES / 1024**3:.0f} GiB of disk; {cache} has "
+                f"building the image needs {needed_bytes / 1024**3:.0f} GiB of disk; {cache} has "
                 f"{free_bytes / 1024**3:.1f} GiB free; free some or set COLLIE_CACHE_DIR to another disk"
             )
         build = Path(tempfile.mkdtemp(prefix=f".build-{key}-", dir=cache))

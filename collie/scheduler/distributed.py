@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import attrgetter, methodcaller
 from threading import Lock, Thread
@@ -40,13 +41,29 @@ from collie.workloads.workload import Workload
 
 T = TypeVar("T")
 
-_CONNECT_SECONDS = 10.0
-_WORKER_SECONDS = 60.0  # longest wait of a pair for a worker
 _WORKERS_PER_STEP = 3  # after so many have left during one step, the step is the likely cause
 _LOOK_SECONDS = 0.5
-_ANSWER_SECONDS = (12.0, 3.0)  # a slow machine takes 10 s; a controller that was stopped finds the first past
 _LEAVE_SECONDS = 5.0
 _SPECIFICATIONS = 4096
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Deadlines towards a scheduler.
+
+    Attributes:
+        connect_seconds: for its first answer.
+        worker_seconds: longest wait of a pair for a worker.
+        answer_seconds: for its list of workers. A slow machine takes 10 s. A controller that was stopped finds the
+            first one past.
+    """
+
+    connect_seconds: float = 10.0
+    worker_seconds: float = 60.0
+    answer_seconds: Sequence[float] = (12.0, 3.0)
+
+
+_PATIENCE = Patience()
 
 
 class _Vanished(Exception):
@@ -56,11 +73,15 @@ class _Vanished(Exception):
 class Workers:
     """The workers of a scheduler, and their pairs. Without the scheduler its methods raise `TestbedError`."""
 
-    def __init__(self, address: str) -> None:
-        self.address, self._dask = address, require_usable(address)
+    def __init__(self, address: str, patience: Patience = _PATIENCE) -> None:
+        self.address, self._dask, self._patience = address, require_usable(address), patience
         try:
             self._client = self._dask.Client(
-                address, timeout=_CONNECT_SECONDS, set_as_default=False, name="collie", heartbeat_interval="2s"
+                address,
+                timeout=patience.connect_seconds,
+                set_as_default=False,
+                name="collie",
+                heartbeat_interval="2s",
             )
         except (OSError, ValueError, TypeError) as error:
             raise TestbedError(f"no scheduler answers at {address}: {error}. Start one by: dask scheduler") from None
@@ -118,11 +139,12 @@ class Workers:
             self._client.close(timeout=_LEAVE_SECONDS)
 
     def _worker(self, pair: str) -> str:
-        deadline = monotonic() + _WORKER_SECONDS
+        seconds = self._patience.worker_seconds
+        deadline = monotonic() + seconds
         while not (present := self._present()):
             if monotonic() > deadline:
                 raise TestbedError(
-                    f"scheduler {self.address} has had no worker for {_WORKER_SECONDS:g} s; start some by: "
+                    f"scheduler {self.address} has had no worker for {seconds:g} s; start some by: "
                     f"dask worker {self.address}"
                 )
             sleep(_LOOK_SECONDS)
@@ -145,7 +167,8 @@ class Workers:
         self._left[pair] = in_worker.together(self._left.get(pair, {}), left)
 
     def _present(self) -> frozenset[str]:
-        for seconds in () if self._silent else _ANSWER_SECONDS:
+        deadlines = self._patience.answer_seconds
+        for seconds in () if self._silent else deadlines:
             try:
                 return frozenset(self._client.sync(self._client.scheduler.ncores, callback_timeout=seconds))
             except TimeoutError:
@@ -153,7 +176,7 @@ class Workers:
             except Exception as error:  # OSError first, then dask's AttributeError on a closed connection
                 raise self._gone(error) from None
         self._silent = True
-        raise TestbedError(f"scheduler {self.address} does not answer within {sum(_ANSWER_SECONDS):g} s")
+        raise TestbedError(f"scheduler {self.address} does not answer within {sum(deadlines):g} s")
 
     def _watched(self, worker: str, call: Callable[[], T]) -> T:
         """Return the result of a call without a deadline. `_Vanished` if its worker leaves first."""
@@ -266,8 +289,10 @@ class WorkerPair:
 class DistributedPairs(LocalPairs):
     """Pairs driven by the workers of a dask scheduler. `opens` opens their testbeds there."""
 
-    def __init__(self, address: str, opens: Mapping[str, Open], *, absent_ok: bool = False) -> None:
-        self._workers = Workers(address)
+    def __init__(
+        self, address: str, opens: Mapping[str, Open], *, absent_ok: bool = False, patience: Patience = _PATIENCE
+    ) -> None:
+        self._workers = Workers(address, patience)
         try:
             pairs = {name: WorkerPair(self._workers, name, opener) for name, opener in opens.items()}
             super().__init__(pairs, absent_ok=absent_ok, takes_time=True)

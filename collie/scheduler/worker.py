@@ -41,10 +41,10 @@ class _Kept:
     timer: Timer | None = None
     lock: Lock = field(default_factory=Lock)
 
-    def rest(self, forget: Callable[[], object]) -> None:
+    def rest(self, forget: Callable[[], object], idle_seconds: float) -> None:
         """Close the testbed unless a call comes in time."""
         self.stir()
-        self.timer = Timer(_IDLE_SECONDS, forget)
+        self.timer = Timer(idle_seconds, forget)
         self.timer.daemon = True
         self.timer.start()
 
@@ -60,7 +60,9 @@ _left: dict[str, Left | None] = {}  # of testbeds closed by the timer
 _keeping = Lock()
 
 
-def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> WorkerReply[T]:
+def ask(
+    key: str, opens: Open, question: Callable[[Testbed], T], *, idle_seconds: float = _IDLE_SECONDS
+) -> WorkerReply[T]:
     """Call a function on the testbed of a pair, opened if necessary."""
     try:
         while True:
@@ -75,7 +77,7 @@ def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> WorkerReply[
                 try:
                     return WorkerReply(question(kept.testbed))
                 finally:
-                    kept.rest(partial(_forget, key))
+                    kept.rest(partial(_forget, key), idle_seconds)
     except CollieError as error:
         return WorkerReply(error=str(error))
 

@@ -20,13 +20,15 @@ from pathlib import Path
 from random import Random
 
 from collie.interrupts import install_handlers
+from tests.support.faults.disks import require_tools, small_disk
 from tests.support.faults.kills import SearchCourse, Whole, uninterrupted
-from tests.support.faults.lab import LAB, LIGHT, SILENCE_SECONDS, LabCampaign, strike
+from tests.support.faults.lab import LAB, strike
+from tests.support.faults.lab_campaign import LIGHT, SILENCE_SECONDS, LabCampaign
 from tests.support.faults.lab_hosts import LabHosts
 from tests.support.faults.plan import LEAST, Tally, drawn, grouped
 from tests.support.faults.pretended import INVENTORY
 from tests.support.faults.processes import Hung, own_mounts
-from tests.support.faults.simulated import ENDING, PRETENDED, SIMULATED, require_tools, small_disk
+from tests.support.faults.simulated import ENDING, PRETENDED, SIMULATED
 from tests.support.faults.trial import CannotStrike, Missed, Trial, record
 
 DEADLINE_SECONDS = 600.0

@@ -7,8 +7,8 @@
 
 One process per target, as libFuzzer wants it. It ends at the first fault of Collie (anything but its own errors), at
 2 GiB of address space, or when one input takes longer than 600 s, and leaves the input in the folder for `--again`.
-The targets, their seeds and the structural mutator are those of the quick test (tests/support/hostile.py); bytes are
-mutated by libFuzzer, which keeps what reaches new code of Collie.
+The targets and their seeds are those of the quick test (tests/support/hostile.py), as is the structural mutator
+(tests/support/spoiling.py). libFuzzer mutates bytes and keeps the inputs that reach new code of Collie.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from random import Random
 import atheris
 
 with atheris.instrument_imports(include=["collie"]):
-    from tests.support.hostile import TARGETS, Target, spoiled
+    from tests.support.hostile import TARGETS, Target
+    from tests.support.spoiling import spoiled
 
 ADDRESS_SPACE_BYTES = 2 << 30
 LONGEST_INPUT_BYTES = 64 << 10

@@ -24,13 +24,14 @@ from random import Random
 from collie.errors import UsageError
 from collie.interrupts import install_handlers
 from collie.workloads.units import parse_seconds
+from tests.support.faults.disks import require_tools, small_disk
 from tests.support.faults.flatness import Allowance, Reading, Value, table, trends
 from tests.support.faults.kills import SearchCourse
-from tests.support.faults.lab import LAB, LIGHT, SILENCE_SECONDS, SURVIVED, LabCampaign, strike
+from tests.support.faults.lab import LAB, SURVIVED, strike
+from tests.support.faults.lab_campaign import LIGHT, SILENCE_SECONDS, LabCampaign
 from tests.support.faults.lab_hosts import LabHosts, Unanswered
 from tests.support.faults.plan import Tally
 from tests.support.faults.processes import Hung, footprint, own_mounts
-from tests.support.faults.simulated import require_tools, small_disk
 from tests.support.faults.trial import CannotStrike, Missed, Trial, record
 
 DEADLINE_SECONDS = 240.0

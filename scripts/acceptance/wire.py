@@ -33,7 +33,7 @@ from collie.errors import LabError
 from collie.interrupts import install_handlers
 from collie.lab import lab
 from tests.support.faults.kills import CAMPAIGN, SearchCourse
-from tests.support.faults.lab import HEAL_SECONDS, SILENCE_SECONDS
+from tests.support.faults.lab_campaign import HEAL_SECONDS, SILENCE_SECONDS
 from tests.support.faults.lab_hosts import LabHosts, Unanswered
 from tests.support.faults.processes import Controller, Hung
 from tests.support.faults.records import rows

@@ -19,7 +19,7 @@ from collie.store.sqlite import SqliteStore
 from collie.wiring import ADAPTERS
 from collie.workloads.dimension import Choice, Vector
 from collie.workloads.space import Space
-from tests.unit.html_page import Page
+from tests.support.html_page import Page
 
 
 @pytest.fixture(scope="module")

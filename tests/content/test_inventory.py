@@ -165,7 +165,7 @@ def test_two_devices_without_pairs_are_one_pair_and_three_are_none(tmp_path: Pat
         ("gpu-1/storage]", "gpu-1/mlx5_0]", 15, "'gpu-1/mlx5_0' is paired with itself"),
     ],
 )
-def test_what_is_wrong_with_devices_is_told_once_with_its_line(
+def test_problems_of_devices_are_reported_once_with_their_lines(
     tmp_path: Path, old: str, new: str, line: int, message: str
 ) -> None:
     assert old in DEVICES
@@ -207,7 +207,7 @@ def test_two_hosts_without_pairs_are_one_pair(tmp_path: Path) -> None:
         ("  lab-a:", "  'lab a':", 3, "no host name"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, message: str) -> None:
+def test_problems_are_reported_with_their_lines(tmp_path: Path, old: str, new: str, line: int, message: str) -> None:
     assert old in GOOD
     found = problems(tmp_path, GOOD.replace(old, new, 1))
     assert any(at == line and message in text for at, text in found), found

@@ -121,7 +121,7 @@ FIGURES = [
     ("faults.md", "a lease of 6 s", session.LEASE_SECONDS, 6.0),
     ("faults.md", "shows `died` after half a minute", status._SILENCE_SECONDS, 30.0),
     ("faults.md", "idle agents for five minutes", worker._IDLE_SECONDS, 300.0),
-    ("faults.md", "hangs for 15 s", sum(distributed._ANSWER_SECONDS), 15.0),
+    ("faults.md", "hangs for 15 s", sum(distributed.Patience().answer_seconds), 15.0),
     ("faults.md", "prepare took longer than 15.0 s", run.PREPARE_SECONDS, 15.0),
     ("faults.md", "did not finish within 10 s", requests.DEFAULT_DEADLINE_SECONDS, 10.0),
     ("faults.md", "starts new agents after four failures", testbed.STALE_FAILURES, 4),

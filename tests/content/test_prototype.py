@@ -98,7 +98,7 @@ def test_what_the_counters_say(tmp_path: Path) -> None:
     assert loaded(tmp_path, traffic(), readings=absent).symptom is None
 
 
-def test_differences_between_the_ends_are_told(tmp_path: Path) -> None:
+def test_differences_between_the_ends_are_reported(tmp_path: Path) -> None:
     sends = traffic(reqs="s_1_4096,", qp_num=3, server=host(B, recv_batch=4, mr_num=7))
     point = loaded(tmp_path, sends)
     assert (point.workload.wqe_batch, point.workload.mrs_per_qp) == (8, 2)

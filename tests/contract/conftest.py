@@ -1,4 +1,4 @@
-"""An SSH server in this process, so that the SSH side is tested without any other machine."""
+"""An SSH server in this process, and data paths on a fake libibverbs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from ctypes import CDLL
 from pathlib import Path
 
 import paramiko
@@ -22,7 +23,10 @@ from paramiko.common import (
 )
 from paramiko.sftp import SFTP_OK
 
+from collie.agent.paths import DataPath, load_native
 from collie.inventory.hosts import Host
+from tests.support.data_paths import python_path
+from tests.support.fake_libraries import compiled
 
 
 @pytest.fixture
@@ -258,3 +262,23 @@ class _Handle(paramiko.SFTPHandle):
     def chattr(self, attr: paramiko.SFTPAttributes) -> int:
         self.place.chmod((attr.st_mode or 0) & 0o777)
         return SFTP_OK
+
+
+@pytest.fixture(scope="module")
+def libibverbs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("libibverbs", tmp_path_factory.mktemp("fake"))
+
+
+@pytest.fixture(params=[load_native, python_path], ids=["native", "python"])
+def path(request: pytest.FixtureRequest, libibverbs: Path) -> DataPath:
+    make: Callable[[str], DataPath] = request.param
+    return make(str(libibverbs))
+
+
+@pytest.fixture
+def fake(libibverbs: Path) -> Iterator[CDLL]:
+    """The library, which must have nothing left and lost nothing after the test."""
+    loaded = CDLL(str(libibverbs))
+    yield loaded
+    assert loaded.fake_live() == 0
+    assert loaded.fake_overflows() == 0

@@ -98,7 +98,7 @@ def test_a_reader_that_leaves_does_not_change_the_answer(
     assert done.returncode == 4
 
 
-def test_a_host_whose_key_nobody_knows_is_refused(bundle: Path, hosts: Path) -> None:
+def test_a_host_with_an_unknown_key_is_refused(bundle: Path, hosts: Path) -> None:
     named = json.loads(hosts.read_text())
     for host in named["hosts"].values():
         del host["host_key"]

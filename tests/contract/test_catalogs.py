@@ -167,7 +167,7 @@ def test_waiting_for_credits_counts_on_infiniband_alone_and_as_time() -> None:
     assert wait.scale == pytest.approx(0.32e-3)
 
 
-def test_a_driver_that_nobody_described_is_taken_as_it_is() -> None:
+def test_a_driver_without_a_catalog_is_taken_as_it_is() -> None:
     assert find_catalog("qedr") is None
     names = {
         "counters": ["port_xmit_data", "port_rcv_packets"],

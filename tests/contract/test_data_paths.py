@@ -5,94 +5,22 @@ from __future__ import annotations
 import ctypes
 import os
 import random
-import select
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes import CDLL
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collie.agent import child, facts
-from collie.agent.child import EngineProcess
-from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
-from collie.agent.library import Library, VerbsError
-from collie.agent.native import NativeVerbs
-from collie.agent.paths import NATIVE, DataPath, DataPaths, load_native
+from collie.agent.paths import DataPath
 from collie.agent.pattern import GRH_BYTES
-from collie.agent.pulse import Pulse
 from collie.agent.queues import build_queues
 from collie.agent.resources import End, Resources
 from collie.agent.totals import ATTENTION, RunTotals, Totals
-from collie.agent.traffic import Traffic
 from collie.agent.workload import parse_workload
-from tests.support.fake_libraries import compiled
-
-GID = "0000:0000:0000:0000:0000:ffff:c000:0201"
-PATIENCE_SECONDS = 30.0
-
-TRAFFIC: dict[str, dict[str, Any]] = {
-    "RC WRITE": {"opcode": "WRITE"},
-    "RC WRITE in chains": {"opcode": "WRITE", "wqe_batch": 8, "mrs_per_qp": 3, "messages": [64, 100, 2000]},
-    "RC WRITE_WITH_IMM": {"opcode": "WRITE_WITH_IMM"},
-    "RC SEND": {"opcode": "SEND", "messages": [4096, 100]},
-    "RC SEND, one receive queue for all": {"opcode": "SEND", "srq": True, "wqe_batch": 4},
-    "RC READ": {"opcode": "READ", "max_rd_atomic": 16, "max_dest_rd_atomic": 16},
-    "RC SEND, every option": {
-        "opcode": "SEND_WITH_IMM",
-        "messages": [64, 100, 2000],
-        "wqe_batch": 8,
-        "sge_count": 4,
-        "sge_split": [8],
-        "mrs_per_qp": 5,
-        "max_inline_data": 128,
-        "sq_sig_all": True,
-        "fence": True,
-    },
-    "RC FETCH_ADD": {"opcode": "FETCH_ADD", "messages": [8]},
-    "RC CMP_SWP": {"opcode": "CMP_SWP", "messages": [8]},
-    "RC WRITE, a signal every 4 chains": {"opcode": "WRITE", "wqe_batch": 2, "signal_every": 4},
-    "RC READ and WRITE in turn": {
-        "opcode": "READ",
-        "more_opcodes": ["WRITE"],
-        "messages": [64, 100, 2000],
-        "wqe_batch": 4,
-    },
-    "UC WRITE": {"qp_type": "UC", "opcode": "WRITE"},
-    "UC SEND": {"qp_type": "UC", "opcode": "SEND"},
-    "UD SEND": {"qp_type": "UD", "opcode": "SEND", "messages": [1024, 64]},
-    "UD SEND, one receive queue for all": {"qp_type": "UD", "opcode": "SEND", "srq": True},
-}
-
-
-@pytest.fixture(scope="module")
-def libibverbs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled("libibverbs", tmp_path_factory.mktemp("fake"))
-
-
-def python_path(library: str) -> DataPath:
-    """The reference loop, over the same library: pyverbs itself has no place for a fake one."""
-    return DataPath("python", NativeVerbs(Library(library)), partial(Traffic, VerbsError), "")
-
-
-@pytest.fixture(params=[load_native, python_path], ids=["native", "python"])
-def path(request: pytest.FixtureRequest, libibverbs: Path) -> DataPath:
-    make: Callable[[str], DataPath] = request.param
-    return make(str(libibverbs))
-
-
-@pytest.fixture
-def fake(libibverbs: Path) -> Iterator[CDLL]:
-    """The library, which must have nothing left and lost nothing after the test."""
-    loaded = CDLL(str(libibverbs))
-    yield loaded
-    assert loaded.fake_live() == 0
-    assert loaded.fake_overflows() == 0
+from tests.support.data_paths import GID, PATIENCE_SECONDS, TRAFFIC
 
 
 class Loopback:
@@ -315,122 +243,3 @@ def test_a_verb_that_fails_is_named_and_leaves_nothing(path: DataPath, fake: CDL
     assert (caught.value.step, caught.value.kind) == ("reg_mr", "setup")
     with pytest.raises(AgentFault, match="knows no such device"):
         Resources(path.verbs, "fake1", 1, 0, GID)
-
-
-class Forked:
-    """The flow in engine processes that share its queue pairs, told what to do as the resident agent tells them."""
-
-    def __init__(self, path: DataPath, processes: int, **workload: Any) -> None:
-        fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
-        paths = DataPaths()
-        paths.usable[NATIVE] = path
-        roles = {f"a-a/{role}": role for role in ("requester", "responder")}
-        self.pulse = Pulse()
-        make_engine = partial(EngineProcess, paths, pulse=self.pulse)
-        self.engines = Engines(make_engine, dict.fromkeys(roles, fields["qps"]), processes)
-        ends = [{"key": key, "role": role, "qps": fields["qps"], "workload": fields} for key, role in roles.items()]
-        where = {"device": "fake0", "port": 1, "gid_index": 0, "data_path": None}
-        self.prepared = self.ask("prepare", ends=ends, verify=True, **where)
-        if self.prepared["ok"]:
-            endpoints = self.prepared["endpoints"]
-            peers = dict(zip(endpoints, reversed(endpoints.values()), strict=True))
-            assert self.ask("connect", peers=peers, seconds=1.0)["ok"]
-
-    def ask(self, do: str, **fields: Any) -> dict[str, Any]:
-        """Return the one answer of all engines."""
-        self.engines.send({"do": do, **fields})
-        while (reply := self.engines.receive()) is None:
-            assert not self.engines.ended, self.engines.last_words()
-            poller = select.poll()
-            self.engines.register(poller)
-            assert poller.poll(PATIENCE_SECONDS * 1000), f"{do} takes longer than {PATIENCE_SECONDS} s"
-        return reply
-
-    def wait(self, until: Callable[[], bool]) -> None:
-        """Let the engines work."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not until():
-            assert time.monotonic() < end, self.requester
-            self.pulse.beat()
-            time.sleep(0.001)
-
-    @property
-    def requester(self) -> dict[str, Any]:
-        return self.engines.totals.end("a-a/requester")
-
-    @property
-    def responder(self) -> dict[str, Any]:
-        return self.engines.totals.end("a-a/responder")
-
-    def close(self) -> None:
-        """Destroy and reap; the kernel, and not this, would find what an engine left behind."""
-        assert self.ask("destroy")["clean"]
-        assert self.engines.reap(PATIENCE_SECONDS)
-
-
-@pytest.fixture
-def fork(path: DataPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Forked]]:
-    monkeypatch.setattr(facts, "gid", lambda *_where: GID)
-    made: list[Forked] = []
-
-    def make(processes: int, **workload: Any) -> Forked:
-        made.append(Forked(path, processes, **workload))
-        return made[-1]
-
-    yield make
-    assert all(forked.engines.kill() for forked in made)
-
-
-@pytest.mark.parametrize(
-    ("processes", "name"),
-    [(count, name) for count in (1, 2) for name in TRAFFIC if count == 1 or not TRAFFIC[name].get("srq")],
-)
-def test_engines_that_share_a_flow_count_every_message_of_it_once(
-    fork: Callable[..., Forked], processes: int, name: str
-) -> None:
-    run = fork(processes, **TRAFFIC[name])
-    assert len(run.prepared["endpoints"]["a-a/responder"]["engines"]) == len(run.engines.pids) == processes
-    assert run.ask("start")["ok"]
-    run.wait(lambda: run.requester["qp_messages"]["min"] >= 200)
-    assert run.ask("stop", drain_seconds=PATIENCE_SECONDS)["drained"]
-    sent, received = run.requester, run.responder
-    assert sent["posted_messages"] == sent["completed_messages"] > 0
-    assert sent["qp_messages"]["mean"] == pytest.approx(sent["completed_messages"] / 3, abs=0.001)
-    assert sent["delivered_messages"] + sent["returned_messages"] == sent["posted_messages"]
-    if received["delivered_messages"]:
-        assert received["delivered_messages"] == sent["posted_messages"]
-        assert received["qp_messages"] == sent["qp_messages"]
-    assert run.engines.totals.health()["errors"] == {}
-    found = [end for end in run.ask("verify", completed={})["flows"].values() if end is not None]
-    assert all(end["wrong_bytes"] == 0 for end in found)
-    run.close()
-
-
-def test_engines_do_not_outlive_an_agent_that_stands_still(
-    fork: Callable[..., Forked], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(child, "SILENCE_SECONDS", 1.0)
-    run = fork(2, opcode="WRITE")
-    assert run.ask("start")["ok"]
-    began = time.monotonic()
-    run.wait(lambda: time.monotonic() > began + 2.0)
-    assert not run.engines.ended, "its agent is at work"
-    assert run.engines.reap(PATIENCE_SECONDS)
-    assert run.engines.last_words().endswith("the engine ended with status 1")
-
-
-def test_an_engine_that_dies_is_noticed_and_named(fork: Callable[..., Forked]) -> None:
-    run = fork(2, opcode="WRITE")
-    assert run.ask("start")["ok"]
-    pid = run.engines.pids[1]
-    os.kill(pid, signal.SIGKILL)
-    run.wait(lambda: run.engines.receive() is None and run.engines.ended)
-    assert run.engines.kill()
-    assert run.engines.last_words() == f"process 2 of 2 (pid {pid}): the engine was killed by SIGKILL"
-
-
-def test_what_one_engine_cannot_do_is_the_answer_of_all(fork: Callable[..., Forked]) -> None:
-    failed = fork(2, opcode="WRITE", qps=60).prepared
-    assert failed["error"]["message"] == "engine 1 of 2: queue pairs 120 is above the device's 64"  # 60 in each
-    refused = fork(2, opcode="SEND", srq=True).prepared
-    assert "a shared receive queue belongs to one process" in refused["error"]["message"]

@@ -197,7 +197,7 @@ def _own_format(key: paramiko.PKey) -> str:
     return f"-----BEGIN {name}-----\n{base64.b64encode(held.asbytes()).decode()}\n-----END {name}-----\n"
 
 
-def test_a_named_key_with_a_passphrase_that_no_agent_has_is_told(rig: Rig) -> None:
+def test_a_named_key_with_a_passphrase_that_no_agent_has_is_reported(rig: Rig) -> None:
     rig.keys["id_ecdsa"].write_private_key_file(str(rig.folder / "locked"), password="secret")
     config = f"IdentityFile {rig.folder}/locked\nIdentitiesOnly yes\n"
     (rig.folder / "config").write_text(config)

@@ -64,7 +64,7 @@ def test_a_listener_is_bound_to_the_data_address_alone(manager: ConnectionManage
     assert bytes(bound().contents) == bytes([10, 0, 0, 1]), "as ADDRESS has it, and not every address of the host"
 
 
-def test_who_never_comes_is_told_at_the_deadline(manager: ConnectionManager) -> None:
+def test_a_peer_that_never_connects_is_reported_at_the_deadline(manager: ConnectionManager) -> None:
     listener, _ = manager.listen()
     manager.expect(listener, 1, Pairs().half(2))
     with pytest.raises(AgentFault, match="1 of 1 queue pairs were not connected by RDMA-CM within 0 s") as caught:

@@ -120,7 +120,7 @@ def test_an_agent_that_never_answers_is_named_with_what_to_do(keyless: Host, han
         answer(keyless, Timeouts(agent=0.3))
 
 
-def test_an_agent_that_accepts_nobody_any_more_is_named(keyless: Host, socket_path: Path) -> None:
+def test_an_agent_that_accepts_no_connection_any_more_is_named(keyless: Host, socket_path: Path) -> None:
     with contextlib.ExitStack() as opened:
         listener = opened.enter_context(socket.socket(socket.AF_UNIX))
         listener.bind(str(socket_path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +19,11 @@ from collie.detect.symptom import Symptom
 from collie.hosts.session import Archive
 from collie.hosts.testbed import HostsTestbed
 from collie.inventory.fingerprint import Fingerprint, HostDifference
-from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import REAL_HOSTS
-from collie.readings.policy import WindowPolicy
 from collie.testing.fake_agent import fake_agent_program
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
+from tests.integration.hosts_rig import PAIR, QUICK
 from tests.support.local_remote import LocalRemote
 
 CATALOG = Catalog(
@@ -36,13 +34,6 @@ CATALOG = Catalog(
         Counter("stalls", "hw_counters", Unit.EVENTS, CounterKind.DIAGNOSTIC, "pcie"),
         Counter("tx_pause", "hw_counters", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE),
     ),
-)
-QUICK = WindowPolicy(
-    period_seconds=0.01, warm_up_seconds=0.03, window_seconds=0.1, patience_seconds=0.1, averaging_seconds=0.5
-)
-PAIR = Pair(
-    Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable),
-    Host("right", "mgmt-right", "192.0.2.1", "rxe0", python=sys.executable),
 )
 ANOMALY = Workload(qps=4)
 CONTROL = Workload(qps=1)
@@ -108,12 +99,12 @@ def test_what_shows_again_with_the_same_counters_is_reproduced(rerun: Rerun) -> 
     assert safety.pause_seconds
 
 
-def test_the_same_symptom_with_other_counters_is_told(rerun: Rerun) -> None:
+def test_the_same_symptom_with_other_counters_is_reported(rerun: Rerun) -> None:
     found, _, _ = rerun({"tx_pause": 900_000, "stalls": 40_000})
     assert (found.answer, found.same_counters) == (Reproduced.YES, False)
 
 
-def test_counters_that_these_hosts_do_not_have_tell_nothing(rerun: Rerun) -> None:
+def test_counters_that_these_hosts_lack_do_not_discriminate(rerun: Rerun) -> None:
     foreign = CountersAtDiscovery(Signature((("their_misses", 5.0),)), Levels({"their_misses": 0.01}, ("rcvd_pkts",)))
     found, _, _ = rerun({"tx_pause": 900_000}, replace(BUNDLE, at_discovery=foreign))
     assert (found.answer, found.at_discovery, found.same_counters) == (Reproduced.YES, None, None)

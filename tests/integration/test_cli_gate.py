@@ -218,7 +218,7 @@ def test_another_subsystem_is_refused_for_what_it_is(
     assert "subsystem.subsystem: F and H" in capsys.readouterr().err
 
 
-def test_a_campaign_without_the_name_of_an_anomaly_is_told_which_it_has(
+def test_a_campaign_without_the_name_of_an_anomaly_is_refused_with_those_it_has(
     baseline: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in ("reproduce", "export"):

@@ -120,7 +120,7 @@ def test_what_cannot_be_written_in_the_end_is_told_after_what_was_done_to_the_ne
     assert len(in_the_way.read_text().splitlines()) == 5
 
 
-def test_a_file_system_that_fails_is_told_of_once(tmp_path: Path) -> None:
+def test_a_failing_file_system_is_reported_once(tmp_path: Path) -> None:
     collie("search", "--seed", "1", "--budget", "3runs", "--campaign", "c", cwd=tmp_path)
     (tmp_path / "c" / "anomalies").write_text("")  # the first is found in run 4
     (tmp_path / "c" / "results.jsonl").unlink()

@@ -219,7 +219,7 @@ def test_check_says_nothing_of_flow_control_that_is_on(tmp_path: Path) -> None:
     assert "flow control" not in found
 
 
-def test_check_says_that_nobody_has_described_a_driver(tmp_path: Path) -> None:
+def test_check_reports_a_driver_without_a_catalog(tmp_path: Path) -> None:
     found = check_with(tmp_path, {"hw_counters": {"a": 1, "b": 1}}, None)
     assert found["counters"].state is CheckState.ADVICE
     assert "its 2 counters keep the driver's names" in found["counters"].detail

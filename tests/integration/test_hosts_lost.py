@@ -41,7 +41,7 @@ def test_an_agent_that_dies_once_is_replaced_and_the_run_repeated(rig: Rig) -> N
     assert rig.asked("left").count("destroy") == 2
 
 
-def test_an_agent_that_dies_twice_ends_the_testbed_and_its_last_words_are_told(rig: Rig) -> None:
+def test_an_agent_that_dies_twice_ends_the_testbed_and_its_last_output_is_reported(rig: Rig) -> None:
     rig.behave("right", die="start")
     with pytest.raises(AgentError, match=r"host right: .*out of cheese"):
         rig.testbed.measure(Workload(), 1)
@@ -186,7 +186,7 @@ def _hellos(rig: Rig) -> list[dict[str, Any]]:
     return [session.request("hello") for session in rig.testbed._sessions.values()]
 
 
-def test_what_is_left_at_the_end_is_told_by_host(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_queue_pairs_left_at_the_end_are_reported_by_host(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     rig.behave("right", qps_left=2)
     rig.testbed.measure(Workload(), 1)
     assert rig.testbed.close() == {"left": 0, "right": 2}
@@ -199,7 +199,7 @@ def test_an_agent_that_gives_no_account_leaves_the_answer_unknown(rig: Rig) -> N
     assert rig.testbed.close() == {"left": 0, "right": None}
 
 
-def test_a_testbed_that_contacted_nobody_left_nothing(rig: Rig) -> None:
+def test_a_testbed_without_contact_left_nothing(rig: Rig) -> None:
     assert rig.testbed.close() == {"left": 0, "right": 0}
 
 

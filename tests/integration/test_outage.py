@@ -95,7 +95,7 @@ def test_an_outage_that_ends_by_itself_costs_one_run(rig: Rig, cut: Path, clock:
     assert isinstance(rig.testbed.measure(Workload(), 2), Measured)
 
 
-def test_a_dead_data_path_is_mended_where_somebody_can(cut: Path, clock: Impatient) -> None:
+def test_a_dead_data_path_is_mended_where_the_hosts_can_be(cut: Path, clock: Impatient) -> None:
     mender = Mender(cut)
     for rig in opened(cut, clock, mender):
         cut.touch()

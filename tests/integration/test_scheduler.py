@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ import distributed
 import pytest
 
 from collie.app import campaigns, testbeds
+from collie.app.adapters import Adapters
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard
@@ -32,8 +34,9 @@ from collie.detect.measurement import Measurement
 from collie.errors import HostUnreachable, TestbedError, UsageError
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, PairLost, TestbedInfo
-from collie.scheduler import distributed as scheduler, worker as in_worker
-from collie.scheduler.distributed import DistributedPairs
+from collie.scheduler import worker as in_worker
+from collie.scheduler.distributed import DistributedPairs, Patience
+from collie.scheduler.worker import Open
 from collie.testing.fakes import FakeTestbed, ListSink
 from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
@@ -90,8 +93,8 @@ class Killer(ListSink):
                 process.kill()
 
 
-def searched(choice: SearchChoice, directory: Path, sink: ListSink) -> bytes:
-    opened = campaigns.begin(ADAPTERS, choice, directory)
+def searched(choice: SearchChoice, directory: Path, sink: ListSink, adapters: Adapters = ADAPTERS) -> bytes:
+    opened = campaigns.begin(adapters, choice, directory)
     try:
         opened.run(sink)
     finally:
@@ -99,8 +102,21 @@ def searched(choice: SearchChoice, directory: Path, sink: ListSink) -> bytes:
     return (directory / "results.jsonl").read_bytes()
 
 
+def waiting_for_workers(seconds: float) -> Adapters:
+    """The adapters, but for the wait for a worker."""
+    patience = Patience(worker_seconds=seconds)
+    adapters = copy(ADAPTERS)
+    vars(adapters)["testbeds"] = replace(
+        ADAPTERS.testbeds,
+        on_workers=lambda address, opens, absent_ok: DistributedPairs(
+            address, opens, absent_ok=absent_ok, patience=patience
+        ),
+    )
+    return adapters
+
+
 def test_a_campaign_is_the_same_with_workers_one_of_which_is_killed(
-    cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: distributed.LocalCluster, tmp_path: Path
 ) -> None:
     alone = searched(CHOICE, tmp_path / "alone", ListSink())
     away = SearchChoice(**{**vars(CHOICE), "scheduler": cluster.scheduler_address})
@@ -108,9 +124,8 @@ def test_a_campaign_is_the_same_with_workers_one_of_which_is_killed(
         assert searched(away, tmp_path / "away", Killer(run=20, processes=started[:1])) == alone
         assert [process.poll() for process in started] == [-signal.SIGKILL, None]
 
-        monkeypatch.setattr(scheduler, "_WORKER_SECONDS", 0.1)
         with pytest.raises(TestbedError, match=r"has had no worker for 0.1 s; start some by: dask worker tcp://"):
-            searched(away, tmp_path / "cut", Killer(run=20, processes=started))
+            searched(away, tmp_path / "cut", Killer(run=20, processes=started), waiting_for_workers(0.1))
     with pytest.raises(UsageError, match="can run code here: say --scheduler tcp://"):
         campaigns.resume(ADAPTERS, tmp_path / "cut", None)
     with workers(cluster, 1):
@@ -175,19 +190,23 @@ def hanging(cluster: distributed.LocalCluster, seconds: float) -> Iterator[None]
 
 
 def test_a_scheduler_that_is_slow_is_waited_for_and_one_that_hangs_is_named_and_asked_no_more(
-    cluster: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: distributed.LocalCluster,
 ) -> None:
+    opens: dict[str, Open] = {"one": partial(_Lasting), "two": FakeTestbed}
     with workers(cluster, 1):
-        pairs = DistributedPairs(cluster.scheduler_address, {"one": partial(_Lasting), "two": FakeTestbed})
+        patient = DistributedPairs(cluster.scheduler_address, opens)
         with hanging(cluster, 1.0):
-            assert measured(pairs.measure(Workload(), 1))
-        monkeypatch.setattr(scheduler, "_ANSWER_SECONDS", (0.25, 0.25))
+            assert measured(patient.measure(Workload(), 1))
+        patient.close()
+        deadlines = [10.0]
+        pairs = DistributedPairs(cluster.scheduler_address, opens, patience=Patience(answer_seconds=deadlines))
         with hanging(cluster, 120.0):
+            deadlines[:] = [0.25, 0.25]
             lost = pairs.lanes[0].begin(Workload(), 2, None).result()
             assert isinstance(lost, PairLost)
             assert lost.detail == f"scheduler {cluster.scheduler_address} does not answer within 0.5 s"
-            monkeypatch.setattr(scheduler, "_ANSWER_SECONDS", (600.0,))
-            assert pairs.close() == dict.fromkeys(FakeTestbed().info.fingerprints), "nobody can tell what is left"
+            deadlines[:] = [600.0]
+            assert pairs.close() == dict.fromkeys(FakeTestbed().info.fingerprints), "the queue pairs left are unknown"
 
 
 @pytest.mark.parametrize("address", ["localhost", "http://a:1", "tcp://a b:1", "tcp://[::1]", "tls://a:123456"])
@@ -232,17 +251,16 @@ class Leaving(FakeTestbed):
 
 
 def test_what_a_testbed_has_left_is_known_however_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask() -> None:
-        assert in_worker.ask("pair", Leaving, lambda testbed: testbed.info.name).error is None
+    def ask(idle_seconds: float = 300.0) -> None:
+        asked = in_worker.ask("pair", Leaving, lambda testbed: testbed.info.name, idle_seconds=idle_seconds)
+        assert asked.error is None
 
     assert in_worker.close("pair").value is None, "nobody knows"
     ask()
     assert in_worker.close("pair").value == {"a": 2, "b": None}
-    monkeypatch.setattr(in_worker, "_IDLE_SECONDS", 0.0)
-    ask()
+    ask(idle_seconds=0.0)
     while "pair" not in in_worker._left:
         sleep(0.01)
-    monkeypatch.undo()
     ask()
     assert in_worker.close("pair").value == {"a": 4, "b": None}
     assert in_worker.close("pair").value is None
@@ -272,12 +290,12 @@ def test_what_workers_are_sent_names_a_key_file_and_holds_no_key(tmp_path: Path)
     assert b"PRIVATE KEY" not in sent
 
 
-def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "_CONNECT_SECONDS", 0.2)
+def test_a_scheduler_that_does_not_answer_is_named() -> None:
+    patience = Patience(connect_seconds=0.2)
     with pytest.raises(
         TestbedError, match=r"no scheduler answers at tcp://127.0.0.1:9: .* Start one by: dask scheduler"
     ):
-        DistributedPairs("tcp://127.0.0.1:9", {"one": FakeTestbed})
+        DistributedPairs("tcp://127.0.0.1:9", {"one": FakeTestbed}, patience=patience)
 
 
 def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

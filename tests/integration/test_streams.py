@@ -25,7 +25,7 @@ def test_a_reader_that_leaves_changes_neither_exit_code_nor_files(stream: str, t
     assert page.exists()
 
 
-def test_a_command_that_never_ends_can_know_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_never_ends_notices_that_its_reader_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()
     with os.fdopen(write, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)

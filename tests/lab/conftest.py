@@ -20,9 +20,11 @@ from collie.content.inventory import load_inventory
 from collie.inventory.hosts import Pair
 from collie.lab import lab
 from collie.ports import Remote
+from collie.readings.policy import WindowPolicy
 from collie.ssh.remote import SshRemote
 
 NEEDED = {"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "ssh": "openssh-client"}
+SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0, averaging_seconds=0.0)
 
 
 @dataclass(frozen=True, slots=True)

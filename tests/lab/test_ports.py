@@ -22,10 +22,10 @@ from collie.readings.policy import WindowPolicy
 from collie.ssh.remote import SshRemote
 from collie.testing.remote_suite import SOON
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
+from tests.lab.conftest import SHORT
 
 pytestmark = pytest.mark.lab
 
-SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0, averaging_seconds=0.0)
 FIRST, SECOND, OTHER = "lab-a/rxe0", "lab-a/rxe1", "lab-b"
 MODEST = Workload(qps=2, messages=(16384,), send_wq_depth=4, timeout=17)
 """0.5 s: one busy CPU answers later than the default of 67 ms, and everything is sent again

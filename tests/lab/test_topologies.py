@@ -26,7 +26,7 @@ from collie.readings.policy import WindowPolicy
 from collie.ssh.remote import SshRemote
 from collie.workloads.plan import flows, hosts, sinks
 from collie.workloads.workload import Direction, Opcode, Workload
-from tests.lab.conftest import RunningLab
+from tests.lab.conftest import SHORT, RunningLab
 
 pytestmark = pytest.mark.lab
 
@@ -42,7 +42,6 @@ TOPOLOGIES = {
 }
 READ_BY = {"one way", "three to one", "one to three"}
 """Where requesters receive, and no host is both."""
-SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0, averaging_seconds=0.0)
 SETTLED_SECONDS = 1.0
 """After all posting has stopped, until every host has sent a sample of how it ended."""
 

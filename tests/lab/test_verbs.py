@@ -171,7 +171,7 @@ class Completed(Drained):
 
 @pytest.mark.parametrize("data_path", ["native", "pyverbs"])
 @pytest.mark.parametrize("opcode", ["WRITE", "SEND"])
-def test_queue_pairs_that_met_by_rdma_cm_carry_every_message(
+def test_queue_pairs_connected_by_rdma_cm_carry_every_message(
     agents: list[RemoteAgent], opcode: str, data_path: str
 ) -> None:
     workload = {**BASE, "opcode": opcode, "qps": 4, "connection": "rdma_cm", "sq_psn": 0xFFFFF0}

@@ -109,7 +109,7 @@ def test_the_odd_host_is_named_and_not_its_partners(size: int, seed: int, factor
 
 @settings(max_examples=15)
 @given(st.integers(6, 24), seeds, st.data())
-def test_one_odd_pair_accuses_nobody(size: int, seed: int, data: st.DataObject) -> None:
+def test_one_odd_pair_accuses_no_host(size: int, seed: int, data: st.DataObject) -> None:
     hosts = _names(size)
     index = data.draw(st.integers(0, size - 1))
     pair = {hosts[index], hosts[(index + 1) % size]}
@@ -119,7 +119,7 @@ def test_one_odd_pair_accuses_nobody(size: int, seed: int, data: st.DataObject) 
 
 @settings(max_examples=15)
 @given(sizes, seeds, st.integers(0, SECONDS - 1))
-def test_what_does_not_last_accuses_nobody(size: int, seed: int, second: int) -> None:
+def test_a_passing_difference_accuses_no_host(size: int, seed: int, second: int) -> None:
     hosts = _names(size)
     read = _readings(
         hosts, seed, lambda host, _p, _m, now: 50.0 if (host, now // 2) == (hosts[0], second // 2) else 1.0
@@ -241,7 +241,7 @@ def test_devices_of_one_host_are_no_peers_of_each_other() -> None:
     assert sorted(_odd(_judged(_readings(fleet, 1, level), fleet))) == ["h2/mlx5_0", "h2/mlx5_1"]
 
 
-def test_a_host_that_met_one_partner_alone_is_not_judged() -> None:
+def test_a_host_with_a_single_partner_is_not_judged() -> None:
     hosts = ("a", "b", "c", "d")
     read = [
         HostReading(host, run, (partner,), "plain", {DELIVERED: (level,) * SECONDS}, float(SECONDS))

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from tests.support.hostile import TARGETS, spoiled
+from tests.support.hostile import TARGETS
+from tests.support.spoiling import spoiled
 
 INPUTS = {"content": 60, "store": 60, "directory": 60, "inventory": 100, "bundle": 100}
 

@@ -1,7 +1,8 @@
 """Campaign directories of somebody who means harm, and a tree of decoys that nothing may touch.
 
-A spoiler changes a good campaign in one way; several may follow each other. `scripts/acceptance/hostile_campaigns.py`
-asks every reading command about hundreds of them, `tests/unit/test_hostile_store.py` the store about each kind.
+A spoiler changes a good campaign in one way. Several can follow each other. `scripts/acceptance/hostile_campaigns.py`
+asks every reading command about hundreds of them. `tests/unit/store/test_hostile_campaign.py` asks the store about each
+kind.
 """
 
 from __future__ import annotations
@@ -10,168 +11,30 @@ import json
 import os
 import socket
 import sqlite3
-import stat
 import struct
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from random import Random
-from typing import Any
 
-from collie.errors import StoreError
 from collie.store import schema
 from collie.store.codec import encode_result
 from collie.store.connections import MAX_RUNS
 from collie.store.vetting import RECORD
 from collie.testing.store_suite import measured
+from tests.support.hostile_ground import LARGE_BYTES, PAGE_BYTES, Ground, connected
 
-_PAGE_BYTES = 4096
 _HOLE_BYTES = 1 << 40
-_LARGE_BYTES = 64 << 20
 _MAX_CHANGED = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """Where harm is meant.
-
-    Attributes:
-        campaign: a campaign at rest, to be spoiled.
-        decoys: a tree that belongs to somebody else.
-        rng: decides what a spoiler leaves open.
-    """
-
-    campaign: Path
-    decoys: Path
-    rng: Random
-
-    @property
-    def record(self) -> Path:
-        """The record of the campaign."""
-        return self.campaign / RECORD
-
-    @property
-    def prey(self) -> Path:
-        """A file of the decoys."""
-        return self.decoys / "thesis.tex"
-
-    @property
-    def can_be_rewritten(self) -> bool:
-        """Whether the record is a file that memory holds: another spoiler may have made a hole in it."""
-        return self.record.is_file() and self.record.stat().st_size <= _LARGE_BYTES
-
-    def beside(self, suffix: str) -> Path:
-        """Return the place of a file beside the record, with nothing in it."""
-        path = self.record.with_name(RECORD + suffix)
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        path.unlink(missing_ok=True)
-        return path
-
-    def changed(self, *statements: str, values: tuple[Any, ...] = (), stamp: bool = True) -> None:
-        """Change the record by SQL, checksums and all, as far as what other spoilers left of it allows."""
-        with suppress(sqlite3.Error, OSError, StoreError), closing(_connected(self.record)) as connection, connection:
-            for statement in statements:
-                connection.execute(statement, values)
-            if stamp and schema.version_of(connection, self.record) > 1:
-                schema.stamp(connection)
 
 
 Spoiler = Callable[[Ground], None]
 
 
-def decoys(path: Path) -> Path:
-    """Make the tree that nothing may touch."""
-    (path / "keys").mkdir(parents=True)
-    (path / "thesis.tex").write_text("years of work\n")
-    (path / "keys" / "id").write_text("secret\n")
-    (path / "profile").write_text("umask 077\n")
-    return path
-
-
-Snapshot = Mapping[str, tuple[int, int, int, bytes]]
-
-
-def snapshot(path: Path, *, but: frozenset[str] = frozenset()) -> Snapshot:
-    """Return names, modes, sizes, times and content of a tree; of what is no regular file no content.
-
-    Args:
-        path: of the tree.
-        but: names that are left out, such as the index of a live campaign.
-    """
-    found = {}
-    for folder, folders, files in os.walk(path):
-        for name in [*folders, *files]:
-            if name in but:
-                continue
-            each = Path(folder) / name
-            reported = each.lstat()
-            found[str(each.relative_to(path))] = (
-                reported.st_mode,
-                reported.st_size,
-                reported.st_mtime_ns,
-                _content(each, reported),
-            )
-    reported = path.lstat()
-    return {**found, ".": (reported.st_mode, 0, reported.st_mtime_ns, b"")}
-
-
-def _content(path: Path, reported: os.stat_result) -> bytes:
-    if stat.S_ISLNK(reported.st_mode):
-        return os.readlink(path).encode()
-    if not stat.S_ISREG(reported.st_mode) or reported.st_size > _LARGE_BYTES:
-        return b""
-    return struct.pack("<I", zlib.crc32(path.read_bytes()))
-
-
-def downgraded(record: Path, version: int) -> None:
-    """Make a record one of an older schema, as the Collie of then wrote it."""
-    with closing(_connected(record)) as connection:
-        names = dict(schema.DIGESTED)
-        rows = {
-            table: connection.execute(f"SELECT {_columns(table, columns)} FROM {table}").fetchall()
-            for table, columns in names.items()
-        }
-    record.unlink()
-    with closing(_connected(record)) as connection, connection:
-        for migration in schema.MIGRATIONS[:version]:
-            migration(connection)
-        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {version}")
-        for table, columns in names.items():
-            marks = ", ".join("?" * len(_columns(table, columns).split(", ")))
-            insert = f"INSERT INTO {table} ({_columns(table, columns)}) VALUES ({marks})"
-            connection.executemany(insert, rows[table])
-        if version > 1:
-            schema.stamp(connection)
-    with closing(_connected(record)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _columns(table: str, columns: tuple[str, ...]) -> str:
-    key = {"campaign": "only, ", "anomalies": "position, "}.get(table, "")
-    return key + ", ".join(columns)
-
-
-def _connected(record: Path) -> sqlite3.Connection:
-    for path in (record, *(record.with_name(record.name + suffix) for suffix in ("-journal", "-wal", "-shm"))):
-        if path.exists() and not path.is_file():
-            raise OSError(f"{path} is no regular file")  # SQLite would wait for ever for the other end of a FIFO
-    connection = sqlite3.connect(record, isolation_level=None)
-    try:
-        connection.execute("PRAGMA synchronous = OFF")
-    except BaseException:
-        connection.close()  # else it is closed, and its log removed, whenever a command is under way
-        raise
-    return connection
-
-
 # --- Rollback journals ------------------------------------------------------------------------------------------------
 
 
-def hot_journal(super_journal: Path | None, page: bytes = bytes(_PAGE_BYTES)) -> bytes:
+def hot_journal(super_journal: Path | None, page: bytes = bytes(PAGE_BYTES)) -> bytes:
     """Return a rollback journal that SQLite plays, and after which it deletes the super-journal that is named.
 
     Args:
@@ -179,13 +42,13 @@ def hot_journal(super_journal: Path | None, page: bytes = bytes(_PAGE_BYTES)) ->
         page: what the first page of the record becomes.
     """
     nonce = 7
-    head = bytes.fromhex("d9d505f920a163d7") + struct.pack(">IIIII", 1, nonce, 1, 512, _PAGE_BYTES)
-    checksum = (nonce + sum(page[at] for at in range(_PAGE_BYTES - 200, 0, -200))) & 0xFFFFFFFF
+    head = bytes.fromhex("d9d505f920a163d7") + struct.pack(">IIIII", 1, nonce, 1, 512, PAGE_BYTES)
+    checksum = (nonce + sum(page[at] for at in range(PAGE_BYTES - 200, 0, -200))) & 0xFFFFFFFF
     journal = head.ljust(512, b"\0") + struct.pack(">I", 1) + page + struct.pack(">I", checksum)
     if super_journal is None:
         return journal
     name = str(super_journal).encode()
-    lock_page = (1 << 30) // _PAGE_BYTES + 1
+    lock_page = (1 << 30) // PAGE_BYTES + 1
     return (
         journal + struct.pack(">I", lock_page) + name + struct.pack(">II", len(name), sum(name)) + head[:8]
     )  # magic again
@@ -193,9 +56,9 @@ def hot_journal(super_journal: Path | None, page: bytes = bytes(_PAGE_BYTES)) ->
 
 def _journal_of(name: str) -> Spoiler:
     def spoil(ground: Ground) -> None:
-        first = ground.record.read_bytes()[:_PAGE_BYTES] if ground.can_be_rewritten else bytes(_PAGE_BYTES)
+        first = ground.record.read_bytes()[:PAGE_BYTES] if ground.can_be_rewritten else bytes(PAGE_BYTES)
         prey = ground.decoys / name if name else None
-        ground.beside("-journal").write_bytes(hot_journal(prey, first.ljust(_PAGE_BYTES, b"\0")))
+        ground.beside("-journal").write_bytes(hot_journal(prey, first.ljust(PAGE_BYTES, b"\0")))
 
     return spoil
 
@@ -212,14 +75,14 @@ def _creation_journal(ground: Ground) -> None:
 
 def unflushed(record: Path, *statements: str) -> None:
     """Change a record as a process does that is killed: what is new stands in its log alone."""
-    with closing(_connected(record)) as writer, closing(sqlite3.connect(record)) as other:
+    with closing(connected(record)) as writer, closing(sqlite3.connect(record)) as other:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("PRAGMA wal_autocheckpoint = 0")
         other.execute("SELECT count(*) FROM sqlite_master").fetchall()
         for statement in statements:
             writer.execute(statement)
         files = (record, record.with_name(f"{record.name}-wal"))
-        if any(path.stat().st_size > _LARGE_BYTES for path in files):
+        if any(path.stat().st_size > LARGE_BYTES for path in files):
             raise OSError("another spoiler made a hole in it, which no memory holds")
         kept = {path: path.read_bytes() for path in files}
     for path, content in kept.items():
@@ -390,7 +253,7 @@ def _large_table(ground: Ground) -> None:
 
 
 def _many_anomalies(ground: Ground) -> None:
-    with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection, connection:
+    with suppress(sqlite3.Error, OSError), closing(connected(ground.record)) as connection, connection:
         row = connection.execute("SELECT anomaly FROM anomalies LIMIT 1").fetchone()
         raw = json.loads(row[0]) if row else {}
         for number in range(1000, 3500):
@@ -406,11 +269,11 @@ def _tree_that_leads_back(ground: Ground) -> None:
     if not ground.can_be_rewritten:
         return
     row = None
-    with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection:
+    with suppress(sqlite3.Error, OSError), closing(connected(ground.record)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         row = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'runs'").fetchone()
     content = bytearray(ground.record.read_bytes())
-    at = (row[0] - 1) * _PAGE_BYTES if row else 0
+    at = (row[0] - 1) * PAGE_BYTES if row else 0
     if len(content) <= at or content[at] != 5:  # no interior page
         return
     cells = struct.unpack_from(">H", content, at + 3)[0]
@@ -427,16 +290,16 @@ def _shared_overflow(ground: Ground) -> None:
     _more_runs(300, "printf('%s', replace(hex(zeroblob(3000)), '0', 'y'))")(ground)
     if not ground.can_be_rewritten:
         return
-    with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection:
+    with suppress(sqlite3.Error, OSError), closing(connected(ground.record)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     content = bytearray(ground.record.read_bytes())
-    pages = range(0, len(content), _PAGE_BYTES)
+    pages = range(0, len(content), PAGE_BYTES)
     overflows = [at for at in pages if content[at + 4 : at + 60] == b"y" * 56]
     first = next((at for at in pages if content[at + 4 : at + 60] == b"x" * 56), None)
     if first is None:
         return
     for at in overflows:  # each chain goes on with the large one
-        content[at : at + 4] = struct.pack(">I", first // _PAGE_BYTES + 1)
+        content[at : at + 4] = struct.pack(">I", first // PAGE_BYTES + 1)
     ground.record.write_bytes(content)
 
 

@@ -27,7 +27,8 @@ from collie.store import schema
 from collie.store.sqlite import SqliteStore
 from collie.store.vetting import INDEX, RECORD
 from collie.testing.store_suite import measured
-from tests.support.hostile_campaigns import SPOILERS, Ground, Snapshot, decoys, downgraded, snapshot
+from tests.support.hostile_campaigns import SPOILERS
+from tests.support.hostile_ground import Ground, Snapshot, decoys, downgraded, snapshot
 
 MAX_BYTES = 300 << 20
 MAX_SECONDS = 10.0

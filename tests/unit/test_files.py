@@ -3,60 +3,38 @@
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from collie.files import Folder, is_file_name, open_output, open_regular, read_bytes, require_output
+from tests.support.odd_files import ODDITIES
 
-
-def _fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(path))
-
-
-def _loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def _directory(path: Path) -> None:
-    path.mkdir()
-
-
-def _device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-ODD: dict[str, tuple[Callable[[Path], None], str]] = {
-    "fifo": (_fifo, "it is a FIFO, not a regular file"),
-    "socket": (_socket, "it is a socket, not a regular file"),
-    "loop": (_loop, "Too many levels of symbolic links"),
-    "directory": (_directory, "it is a directory, not a regular file"),
-    "device": (_device, "it is a device, not a regular file"),
+REFUSALS = {
+    "FIFO": "it is a FIFO, not a regular file",
+    "socket": "it is a socket, not a regular file",
+    "link loop": "Too many levels of symbolic links",
+    "directory": "it is a directory, not a regular file",
+    "device": "it is a device, not a regular file",
 }
 
 
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", REFUSALS)
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_APPEND])
 def test_what_is_no_regular_file_is_refused_at_once(kind: str, flags: int, tmp_path: Path) -> None:
-    make, message = ODD[kind]
+    make, message = ODDITIES[kind], REFUSALS[kind]
     make(tmp_path / "odd")
     with pytest.raises(OSError, match=message):
         open_regular(tmp_path / "odd", flags)
 
 
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", REFUSALS)
 def test_nothing_below_a_folder_is_reached_through_a_link(kind: str, tmp_path: Path) -> None:
-    make, message = ODD[kind]
+    make, message = ODDITIES[kind], REFUSALS[kind]
     (tmp_path / "inside").mkdir()
     make(tmp_path / "inside" / "odd")
     message = "symbolic link" if (tmp_path / "inside" / "odd").is_symlink() else message
@@ -102,7 +80,7 @@ def test_a_name_that_leaves_its_folder_is_refused(name: str, tmp_path: Path) -> 
         folder.read(name, 10)
 
 
-def test_a_link_is_told_from_what_it_leads_to(tmp_path: Path) -> None:
+def test_a_link_is_distinguished_from_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/zero")
     with Folder(tmp_path) as folder:
         found = folder.stat("link")
@@ -163,18 +141,18 @@ def test_an_output_is_a_file_a_terminal_or_a_fifo_that_is_read(tmp_path: Path) -
             use(tmp_path / "fifo")
 
 
-@pytest.mark.parametrize("kind", ["socket", "loop", "directory"])
+@pytest.mark.parametrize("kind", ["socket", "link loop", "directory"])
 def test_an_output_that_is_no_place_to_write_to_is_refused(kind: str, tmp_path: Path) -> None:
-    make, message = ODD[kind]
+    make, message = ODDITIES[kind], REFUSALS[kind]
     make(tmp_path / "odd")
     for use in (require_output, open_output):
         with pytest.raises(OSError, match=message):
             use(tmp_path / "odd")
 
 
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", REFUSALS)
 def test_whatever_is_no_directory_stands_for_a_file(kind: str, tmp_path: Path) -> None:
-    make, _ = ODD[kind]
+    make = ODDITIES[kind]
     make(tmp_path / "odd")
     (tmp_path / "dangling").symlink_to("nowhere")
     assert is_file_name(tmp_path / "odd") == (kind != "directory")

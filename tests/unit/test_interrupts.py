@@ -77,7 +77,7 @@ def test_an_interrupt_that_ends_the_wait_for_threads_is_not_repeated() -> None:
     assert done.stdout == "tidy\n", done.stderr
 
 
-def test_what_else_cannot_be_raised_is_told_as_before(
+def test_other_unraisable_errors_are_reported_as_before(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     reported: list[object] = []

@@ -7,178 +7,21 @@ through a fault goes on to the next one; one that ended is resumed.
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from random import Random
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from collie.errors import LabError
-from tests.support.faults.kills import CAMPAIGN
-from tests.support.faults.lab_hosts import LabHosts, Process, Unanswered
-from tests.support.faults.processes import Controller, Hung, collie_command
+from tests.support.faults.disks import cause_named, filled
+from tests.support.faults.lab_campaign import OUTCOME, PURPOSE, SILENCE_SECONDS, VERDICT, LabCampaign, names, noted
+from tests.support.faults.lab_hosts import Process
+from tests.support.faults.processes import collie_command
 from tests.support.faults.records import rows
-from tests.support.faults.simulated import cause_named, filled
-from tests.support.faults.trial import Missed, Trial
+from tests.support.faults.trial import Missed
 
-SILENCE_SECONDS = 20.0
-"""Within which nothing of a controller that has died is left: its agents' lease is 6 s, and emulated CPUs are slow."""
-GO_ON_SECONDS = 150.0
-"""Within which a controller goes on, or gives up: it waits for a host for up to half a minute, and then tries again."""
-HEAL_SECONDS = 120.0
 _AIMS = 5
-LIGHT = (
-    *("--limit", "qps<=16", "--fix", "requesters=1", "--fix", "responders=1", "--fix", "remote=true"),
-    *("--fix", "qp_type=RC", "--fix", "opcode=WRITE"),
-)
-"""Workloads that an emulated machine sets up within a few seconds, as a fault should not wait for them; from one host
-to the other; of one opcode, so that a campaign calibrates for ten runs and not for a hundred."""
-_PURPOSE, _OUTCOME, _RESULT, _VERDICT = 1, 2, 5, 7
 _BETWEEN_HOSTS_SECONDS = 30.0
-
-
-@dataclass
-class LabCampaign:
-    """A campaign on lab machines, and the process that runs it from fault to fault.
-
-    Args:
-        trial: of the campaign.
-        hosts: of the lab.
-
-    Attributes:
-        controller: the process; None before the first fault and after one that ended it.
-    """
-
-    trial: Trial
-    hosts: LabHosts
-    controller: Controller | None = None
-    _stack: ExitStack = field(default_factory=ExitStack)
-
-    @property
-    def rng(self) -> Random:
-        """Of the trial."""
-        return self.trial.rng
-
-    def live(self) -> Controller:
-        """Return a process that has just put a run on record.
-
-        Raises:
-            Missed: it ended before.
-        """
-        if self.controller is None or not self.controller.running:
-            self.leave()
-            self.controller = self._stack.enter_context(self.trial.controller())
-        before = len(rows(self.trial.campaign))
-        self.trial.wait_for(self.controller, lambda: len(rows(self.trial.campaign)) > before)
-        time.sleep(self.rng.uniform(0.0, 3.0))  # into the next run
-        self.trial.note()
-        return self.controller
-
-    def leave(self) -> None:
-        """Let go of a process that has ended."""
-        self._stack.close()
-        self.controller = None
-
-    def victim(self) -> str:
-        """Choose a host."""
-        return self.rng.choice(self.hosts.names)
-
-    def said(self) -> tuple[str, ...]:
-        """Return everything that the campaign has said of itself: log, results of failed runs, standard error."""
-        failed = [str(row[_RESULT]) for row in rows(self.trial.campaign).values() if row[_OUTCOME] != "measured"]
-        return self.trial.log, "\n".join(failed), self.controller.said if self.controller else ""
-
-    def said_since(self, before: Sequence[str]) -> str:
-        """Return what it has said since."""
-        return "\n".join(now[len(then) :] for now, then in zip(self.said(), before, strict=True))
-
-    def goes_on(self, cause: str, before: Sequence[str], runs: int = 2) -> str:
-        """Wait until the controller goes on or gives up; the cause has to be in what it has said since.
-
-        Args:
-            cause: pattern of it.
-            before: what had been said before the fault.
-            runs: that have to be put on record after the fault.
-        """
-        trial, controller = self.trial, self.controller
-        assert controller is not None
-        at = len(rows(trial.campaign))
-        deadline = time.monotonic() + GO_ON_SECONDS
-        while controller.running and len(rows(trial.campaign)) < at + runs and time.monotonic() < deadline:
-            time.sleep(0.2)
-        more = len(rows(trial.campaign)) - at
-        new = self.said_since(before)
-        if controller.running:
-            trial.expect(more >= runs, f"{more} runs within {GO_ON_SECONDS:g} s: {new[-500:]}")
-            trial.expect(_names(cause, new), f"went on and names no cause ({cause}): {new[-800:]}")
-            trial.note()
-            return "went on; the record names it"
-        ended = trial.end(controller)
-        trial.expect(ended.code == 3, f"exit {ended.code}: {ended.err[-500:]}")
-        trial.expect(_names(cause, ended.err), f"ended and names no cause ({cause}): {ended.err[-500:]}")
-        said = trial.inspect()
-        trial.expect(said.get("state") == "failed" and _names(cause, str(said.get("error"))), f"status: {said}")
-        self.leave()
-        return "ended with exit 3, naming it; resumed"
-
-    def heal(self) -> None:
-        """Wait until the lab is well again."""
-        self.trial.expect(self.hosts.wait_until_healed(HEAL_SECONDS), f"the lab has not healed in {HEAL_SECONDS:g} s")
-
-    def check(self) -> None:
-        """Check what must hold after every fault."""
-        self.trial.check_reported()
-        if self.controller is None or not self.controller.running:
-            left = self.hosts.wait_until_nothing_is_left(SILENCE_SECONDS)
-            self.trial.expect(not left, f"left on hosts without a controller: {left}")
-            self.trial.check()
-            return
-        crowded = self._wait_until_each_has_one_agent(SILENCE_SECONDS)
-        self.trial.expect(not crowded, f"left beside the agents at work: {crowded}")
-
-    def _wait_until_each_has_one_agent(self, seconds: float) -> list[str]:
-        """Wait until no host has more agents than the controller uses; return those that have when time is up."""
-        deadline = time.monotonic() + seconds
-        while True:
-            crowded = [name for name in self.hosts.names if len(self.hosts.first_agents(name)) > 1]
-            if not crowded or time.monotonic() > deadline:
-                return crowded
-            time.sleep(1.0)
-
-    def end_anyhow(self) -> None:
-        """Kill the process, if there is one."""
-        if self.controller is not None:
-            self.controller.process.kill()
-        self.leave()
-
-    def finish(self) -> None:
-        """Interrupt the process, go on for two more runs, and look that nothing is left."""
-        with _noted(self.trial):
-            self._finish()
-
-    def _finish(self) -> None:
-        if self.controller is not None and self.controller.running:
-            self.controller.send(signal.SIGTERM)
-            ended = self.trial.end(self.controller)
-            self.trial.expect(ended.code == 130, f"exit {ended.code} after SIGTERM: {ended.err[-500:]}")
-        self.leave()
-        budget = f"{len(rows(self.trial.campaign)) + 2}runs"
-        words = ("search", "--resume", CAMPAIGN, "--format", "json", "--budget", budget)
-        ended = collie_command(words, self.trial.folder, self.trial.deadline_seconds)
-        self.trial.expect(ended.code == 0, f"to the end: exit {ended.code}: {ended.err[-500:]}")
-        if ended.code == 0:
-            left = json.loads(ended.out)["safety"]["queue_pairs_left"]
-            self.trial.expect(set(left.values()) == {0}, f"queue pairs left: {left}")
-        self.check()
-        self.trial.inspect()
-
-
-def _names(cause: str, text: str) -> bool:
-    return re.search(cause, text) is not None
 
 
 LabFault = Callable[[LabCampaign], str]
@@ -246,7 +89,7 @@ def two_controllers(campaign: LabCampaign) -> str:
     words = ("search", "--hosts", str(campaign.hosts.inventory), "--budget", "1runs", "--campaign", "second")
     second = collie_command(words, campaign.trial.folder, campaign.trial.deadline_seconds)
     campaign.trial.expect(not second.traceback, f"a traceback: {second.err[-800:]}")
-    refusal = second.code == 3 and _names("is in use", second.err)
+    refusal = second.code == 3 and names("is in use", second.err)
     campaign.trial.expect(refusal or second.code == 0, f"on one host: exit {second.code}: {second.err[-500:]}")
     campaign.goes_on("", campaign.said(), runs=1)
     shutil.rmtree(campaign.trial.folder / "second", ignore_errors=True)
@@ -391,7 +234,7 @@ def _between_hosts(campaign: LabCampaign, netem: str) -> str:
     # A run whose plain sibling met the same network is normal beside it, and says nothing.
     while not any(map(_is_odd, (new := _new(campaign, seen)).values())) and time.monotonic() < until:
         time.sleep(0.5)
-    said = [(number, row[_PURPOSE], row[_OUTCOME], row[_VERDICT]) for number, row in sorted(new.items())]
+    said = [(number, row[PURPOSE], row[OUTCOME], row[VERDICT]) for number, row in sorted(new.items())]
     campaign.trial.expect(any(map(_is_odd, new.values())), f"{netem} between hosts shows in none of the runs {said}")
     return (
         "went on; runs meanwhile say that they failed, or what was lost" if outcome.startswith("went on") else outcome
@@ -400,7 +243,7 @@ def _between_hosts(campaign: LabCampaign, netem: str) -> str:
 
 def _searches(on_record: Mapping[int, Sequence[Any]]) -> bool:
     """Whether the last run was of the search; calibration and siblings are not judged."""
-    return bool(on_record) and on_record[max(on_record)][_PURPOSE] in ("search", "confirm", "extract")
+    return bool(on_record) and on_record[max(on_record)][PURPOSE] in ("search", "confirm", "extract")
 
 
 def _new(campaign: LabCampaign, seen: Collection[int]) -> dict[int, Sequence[Any]]:
@@ -409,8 +252,8 @@ def _new(campaign: LabCampaign, seen: Collection[int]) -> dict[int, Sequence[Any
 
 def _is_odd(row: Sequence[Any]) -> bool:
     """Whether a run was not measured, or found anything but normal."""
-    verdict = row[_VERDICT]
-    return row[_OUTCOME] != "measured" or (verdict is not None and json.loads(verdict)["outcome"] != "normal")
+    verdict = row[VERDICT]
+    return row[OUTCOME] != "measured" or (verdict is not None and json.loads(verdict)["outcome"] != "normal")
 
 
 LAB: Mapping[str, LabFault] = {
@@ -450,24 +293,13 @@ SURVIVED = (
 def strike(campaign: LabCampaign, kind: str) -> str:
     """Strike once, heal and check; what should not have been is in the trial's violations."""
     outcome = "came too late, or hung"
-    with _noted(campaign.trial):
+    with noted(campaign.trial):
         try:
             outcome = LAB[kind](campaign)
         except BaseException:
             campaign.end_anyhow()
             raise
-    with _noted(campaign.trial):
+    with noted(campaign.trial):
         campaign.heal()
         campaign.check()
     return outcome
-
-
-@contextmanager
-def _noted(trial: Trial) -> Iterator[None]:
-    """Take for a violation whatever keeps the suite from going on with a fault, and go on with the next."""
-    try:
-        yield
-    except Missed:
-        trial.expect(False, "the controller ended before the fault")
-    except (Hung, Unanswered, LabError) as amiss:
-        trial.expect(False, str(amiss))

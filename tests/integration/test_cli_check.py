@@ -1,0 +1,134 @@
+"""`collie check`: answers for people and programs, and exit codes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collie.advise.effort import QUESTION_STEPS
+from collie.cli.main import run
+from collie.content.applications import load_application
+from collie.content.spaces import load_space
+from collie.errors import ContentError
+from collie.store.sqlite import SqliteStore
+from collie.testing.store_suite import ANOMALY, HEADER
+from collie.workloads.feature import Condition, Mfs, Op
+
+
+def collie(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = run(list(words))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_check_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = collie(capsys, "check", "parameter-server", "--subsystem", "F", "--format", "json", "--measure")
+
+    document = json.loads(out)
+    assert code == 1
+    assert list(document) == ["schema_version", "against", "known_anomalies", "checked"]
+    (checked,) = document["checked"]
+    (hit,) = checked["hits"]
+    assert (checked["application"], hit["anomaly"], hit["traffic"]) == ("parameter-server", "nsdi22-09", "tensors")
+    assert hit["overlap"] == {"sge_count": {"least": 3, "greatest": 4}}
+    assert hit["changes"][0]["sentence"] == "sge_count at most 2 (now up to 4), just outside the published threshold"
+    assert hit["changes"][0]["after"] == {"least": 1, "greatest": 2}
+    assert hit["measured"]["example"]["verdict"]["outcome"] == "anomalous"
+    assert hit["measured"]["changed_example"]["verdict"]["outcome"] == "normal"
+
+
+def test_check_prints_the_changes_to_make(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = collie(capsys, "check", "rpc-library", "storage-target", "--subsystem", "F")
+
+    assert code == 1
+    assert "can hit 2 of 13 known anomalies" in out
+    assert "recv_wq_depth 1024 to 4096 (of 128 to 4096)" in out
+    assert "recv_wq_depth at most 256 (now up to 4096)" in out
+    assert "opcode WRITE (now READ)" in out
+    assert "outside the application: raise the Ethernet MTU" in out
+
+
+def test_an_application_that_hits_nothing_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "calm.yaml"
+    file.write_text("title: plain writes\ntraffic: {bulk: {qps: {range: [1, 64]}, mr_bytes: 4MiB, messages: any}}\n")
+    single = tmp_path / "one.yaml"
+    single.write_text("opcode: READ\nmessages: [64KiB]\n")
+
+    code, out, err = collie(capsys, "check", str(file), str(single))
+
+    assert (code, err) == (0, "")
+    assert out.count("can hit none of 18 known anomalies") == 2
+
+
+def test_a_hit_whose_example_runs_normally_does_not_count(capsys: pytest.CaptureFixture[str]) -> None:
+    cured = ["--subsystem", "F-cured", "--measure"]
+
+    assert collie(capsys, "check", "parameter-server", "--subsystem", "F")[0] == 1
+    assert collie(capsys, "check", "parameter-server", *cured)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name an application or a workload"),
+        (["no-such"], "no application has this name; known: all-reduce"),
+        (["rpc-library", "--against", "nsdi99"], "known: nsdi22"),
+        (["rpc-library", "--subsystem", "Z"], "no subsystem has this name"),
+        (["rpc-library", "--space", "soft-roce"], "qps 128 is out of range; 1 to 64"),
+        (["rpc-library", "--hosts", "lab"], "give --measure with it"),
+        (["--perftest", "ib_write_lat"], "ib_write_lat"),
+        (["--perftest", "ib_write_bw -s 8388608 -q 64", "--space", "soft-roce"], "at most 128 MiB"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = collie(capsys, "check", *words)
+
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_a_space_may_be_an_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "one.yaml"
+    file.write_text("title: one workload\ntraffic: {only: {qps: 4}}\n")
+
+    assert collie(capsys, "space", "show", "rpc-library")[1].startswith("space rpc-library: 10^13.")
+    assert "log10_size             13." in collie(capsys, "search", "--space", "rpc-library", "--dry-run")[1]
+    code, _, err = collie(capsys, "search", "--space", str(file), "--dry-run")
+    assert (code, "every dimension is fixed" in err) == (2, True)
+
+
+def test_an_application_that_is_not_decided_is_exit_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No product of two ranges is a prime, and a NIC could have so many values that all cannot be tried."""
+    space = load_space("nsdi22")
+    application = tmp_path / "anything.yaml"
+    application.write_text(
+        "title: all there is\ntraffic:\n  wide:\n" + "".join(f"    {name}: any\n" for name in space.dimensions)
+    )
+    prime = Mfs((
+        Condition("min_segment_bytes", Op.EQUAL, 777),
+        Condition("max_segment_bytes", Op.EQUAL, 778),
+        Condition("total_mrs", Op.EQUAL, 99_991),
+    ))  # fmt: skip
+    with SqliteStore.create(tmp_path / "campaign", HEADER) as store:
+        store.add_anomaly(replace(ANOMALY, mfs=prime))
+
+    code, out, _ = collie(
+        capsys, "check", str(application), "--against", str(tmp_path / "campaign"), "--format", "json"
+    )
+
+    assert code == 4
+    (checked,) = json.loads(out)["checked"]
+    assert checked["hits"] == []
+    assert checked["remedy"] is None
+    assert checked["remedy_undecided_after"] == QUESTION_STEPS
+    (undecided,) = checked["undecided"]
+    assert undecided.keys() == {"anomaly", "traffic", "undecided_after"}
+    assert (undecided["traffic"], undecided["undecided_after"]) == ("wide", QUESTION_STEPS)
+
+
+def test_an_application_that_is_too_wide_to_be_read_is_refused() -> None:
+    with pytest.raises(ContentError, match="goes together is not decided: more than 10 combinations of values; say"):
+        load_application("rpc-library", steps=10)

@@ -1,0 +1,15 @@
+"""Results of commands for tests of their output."""
+
+from __future__ import annotations
+
+from collie.campaign.summary import Score
+from collie.search.discriminating_counters import DiscriminatingCounter
+
+SCORE = Score(
+    mechanisms={"a1": "receive_wqe_cache", "a2": None},
+    planted=("receive_wqe_cache", "loopback"),
+    found=("receive_wqe_cache",),
+    missed=("loopback",),
+    false=1,
+)
+TELLING = DiscriminatingCounter("pressure", "receive WQE cache", 1234.5, "receives that had to be fetched")

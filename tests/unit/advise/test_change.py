@@ -1,0 +1,168 @@
+"""Changes that free an application of a known anomaly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collie.advise.check import check
+from collie.advise.overlap import with_margin
+from collie.advise.solver import find
+from collie.content.spaces import load_space
+from collie.report.terminal.advice import render_advice
+from collie.workloads.application import Application, Sizes, Traffic
+from collie.workloads.constraint import HostLimits
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Direction, Opcode, QpType, Workload
+from tests.support.applications import SPACE, known, traffic
+
+MANY = Condition("qps", Op.AT_LEAST, 128)
+DEEP = Condition("send_wq_depth", Op.AT_LEAST, 512)
+
+
+def test_a_limit_moves_no_further_than_it_has_to() -> None:
+    application = Application("app", "", SPACE, (traffic(qps=range(1, 321), send_wq_depth=range(1, 1025)),))
+
+    (hit,) = check(application, [known("a", MANY, DEEP)]).hits
+
+    assert [(change.dimension, change.after, change.steps) for change in hit.changes] == [
+        ("send_wq_depth", range(1, 257), 2),
+        ("qps", range(1, 81), 4),
+    ]
+    assert dict(hit.overlap.reach) == {"qps": (128, 320), "send_wq_depth": (512, 1024)}
+
+
+def test_what_an_application_keeps_is_not_changed() -> None:
+    kind = traffic(qps=range(1, 321), send_wq_depth=range(1, 1025))
+
+    kept = check(Application("app", "", SPACE, (kind,), frozenset({"send_wq_depth"})), [known("a", MANY, DEEP)])
+    stuck = check(Application("app", "", SPACE, (kind,), frozenset({"send_wq_depth", "qps"})), [known("a", MANY, DEEP)])
+
+    assert [change.dimension for change in kept.hits[0].changes] == ["qps"]
+    assert (stuck.hits[0].changes, stuck.hits[0].pair, stuck.hits[0].changed, stuck.remedy) == ((), None, None, None)
+    assert "No changes were found after which it hits none" in render_advice(stuck, 1, {})
+
+
+def test_two_changes_are_advised_where_one_would_enter_another_anomaly() -> None:
+    """READ is bad, SEND and WRITE are bad in chains of one: only another opcode and longer chains together help."""
+    application = Application(
+        "app", "", SPACE, (traffic(opcode=(Opcode.READ,), wqe_batch=(1,)),), frozenset({"qp_type"})
+    )
+    read = known("read", Condition("opcode", Op.EQUAL, Opcode.READ))
+    single = known(
+        "single",
+        Condition("opcode", Op.ONE_OF, (Opcode.SEND, Opcode.WRITE)),
+        Condition("wqe_batch", Op.AT_MOST, 1),
+    )
+
+    advised = check(application, [read, single])
+    (hit,) = advised.hits
+
+    assert hit.changes == ()
+    text = render_advice(advised, 2, {})
+    assert "  change   no single change leaves it without entering another\n" in text
+    assert "  both     opcode WRITE (now READ) and wqe_batch 2 instead of 1" in text
+    assert hit.pair is not None
+    assert [(change.dimension, change.after) for change in hit.pair] == [
+        ("opcode", (Opcode.WRITE,)),
+        ("wqe_batch", (2,)),
+    ]
+    assert hit.changed is not None
+    assert (hit.changed.opcode, hit.changed.wqe_batch) == (Opcode.WRITE, 2)
+
+
+def test_a_change_leaves_everything_else_possible() -> None:
+    """Another transport would lose the long messages, a shorter queue the long chains."""
+    kind = traffic(qp_type=(QpType.RC,), opcode=(Opcode.SEND,), wqe_batch=range(1, 65), recv_wq_depth=range(64, 1025))
+    bad = known(
+        "bad",
+        Condition("qp_type", Op.ONE_OF, (QpType.RC, QpType.UC)),
+        Condition("recv_wq_depth", Op.AT_LEAST, 64),
+    )
+
+    (hit,) = check(Application("app", "", SPACE, (kind,)), [bad]).hits
+
+    assert hit.changes == ()
+
+
+def test_published_thresholds_are_given_a_margin_of_one_step() -> None:
+    coarse = known(
+        "coarse",
+        Condition("qps", Op.AT_LEAST, 500),
+        Condition("mtu", Op.AT_MOST, 1024),
+        Condition("total_qps", Op.AT_LEAST, 160),
+        Condition("max_message_bytes", Op.AT_MOST, 1024),
+        Condition("opcode", Op.EQUAL, Opcode.READ),
+        Condition("far_hosts", Op.AT_LEAST, 1),
+        is_coarse=True,
+    )
+
+    wider = with_margin(coarse, SPACE).mfs.conditions
+
+    assert [condition.value for condition in wider] == [480, 2048, 80, 2048, Opcode.READ, 1]
+    exact = known("exact", MANY)
+    assert with_margin(exact, SPACE) is exact
+
+
+def test_an_anomaly_on_what_the_space_does_not_vary_has_no_steps() -> None:
+    inline = known("inline", Condition("max_inline_data", Op.AT_LEAST, 64), is_coarse=True)
+
+    assert with_margin(inline, SPACE).mfs == inline.mfs
+    assert check(Application.of("one", Workload(max_inline_data=128), SPACE), [inline]).hits[0].changes == ()
+    assert not check(Application.of("one", Workload(max_inline_data=32), SPACE), [inline]).hits
+
+
+def test_an_empty_explanation_covers_nothing() -> None:
+    assert find(traffic(), SPACE, Mfs(()), Workload()) is None
+
+
+def test_a_mean_over_several_messages_is_decided_exactly() -> None:
+    """7 queues of 5 messages may hold 3500 bytes: 100 on average, so 172 beside twice 64 and no more."""
+    limited = replace(SPACE, limits=HostLimits(outstanding_bytes=3500))
+    kind = traffic(qps=(7,), send_wq_depth=(5,), messages=Sizes(range(64, 1025), 3))
+
+    def with_one_of(size: int) -> Workload | None:
+        return find(kind, limited, known("long", Condition("max_message_bytes", Op.AT_LEAST, size)).mfs, long)
+
+    long = Workload(messages=(1024, 1024, 1024))
+    best = with_one_of(172)
+    assert best is not None
+    assert sorted(best.messages) == [64, 64, 172]
+    assert with_one_of(173) is None
+    fitting = find(kind, limited, None, long)
+    assert fitting is not None
+    assert sum(fitting.messages) <= 100 * len(fitting.messages)
+
+
+def test_values_without_order_that_do_not_go_together_are_tried_one_by_one() -> None:
+    kind = traffic(qp_type=(QpType.RC, QpType.UD), opcode=(Opcode.READ, Opcode.SEND), messages=Sizes((64, 65536)))
+
+    found = find(kind, SPACE, None, Workload(qp_type=QpType.UD, opcode=Opcode.READ, messages=(65536,)))
+
+    assert found is not None
+    assert SPACE.allows(found)
+    assert (found.qp_type, found.opcode) in {(QpType.RC, Opcode.READ), (QpType.UD, Opcode.SEND)}
+
+
+def test_a_product_that_no_values_have_is_not_found() -> None:
+    """3 or 4 queue pairs, once, twice or four times: 6 and 8 in all, and never 7, which no single value rules out."""
+    space = load_space("soft-roce")
+    kind = Traffic.of("some", space.base, space).with_values("direction", tuple(Direction))
+    kind = kind.with_values("qps", (3, 4)).with_values("requesters", (1, 2))
+
+    def with_in_all(*counts: int) -> Workload | None:
+        return find(kind, space, Mfs((Condition("total_qps", Op.ONE_OF, counts),)), space.base)
+
+    assert with_in_all(7) is None
+    assert with_in_all(7, 16) is not None
+
+
+@pytest.mark.parametrize(("regions", "exists"), [(43 * 47, True), (2003, False), (2 * 1009, False)])
+def test_a_product_of_two_ranges_is_decided_by_halving(regions: int, exists: bool) -> None:
+    kind = traffic(qps=range(2, 50), mrs_per_qp=range(2, 50))
+
+    found = find(kind, SPACE, Mfs((Condition("total_mrs", Op.EQUAL, regions),)), Workload())
+
+    assert (found is not None and found.qps * found.mrs_per_qp == regions) is exists
+    assert (found is None) is not exists

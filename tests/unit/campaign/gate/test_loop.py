@@ -1,0 +1,168 @@
+"""The gate on testbeds with planted anomalies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from collie.campaign.gate.cases import CaseOrigin
+from collie.detect.bounds import Bounds, Calibration
+from collie.detect.compare import Change
+from collie.detect.reading import Sign
+from collie.detect.symptom import Symptom
+from collie.report.terminal.gate import describe_effect, render_gate_text
+from collie.search.recipe import Extraction
+from collie.testing.fakes import FakeTestbed, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Workload
+from tests.support.gates import A1, A2, BATCHES, BOTH, CONTEXT, RECIPE, case, changes, gate
+from tests.support.planted import LOOPBACK, MANY_SGES, SPACE
+
+
+def test_unchanged_passes_and_its_anomalies_are_still_there() -> None:
+    summary, store = gate(FakeTestbed(BOTH, seed=1), FakeTestbed(BOTH, seed=2))
+    assert {"a1": Change.STILL, "a2": Change.STILL}.items() <= changes(summary).items()
+    assert not summary.alarms
+    assert summary.exit_code(inconclusive_fails=True) == 0
+    assert {"a1", "a2"} <= {anomaly.id for anomaly in store.anomalies()}, "the next gate may have it as its baseline"
+
+
+def test_fixed_and_worse_are_distinguished() -> None:
+    summary, _ = gate(FakeTestbed((Planted(LOOPBACK, severity=0.6),)), FakeTestbed(BOTH))
+    assert (changes(summary)["a1"], changes(summary)["a2"]) == (Change.WORSE, Change.FIXED)
+    assert summary.exit_code(inconclusive_fails=True) == 1
+
+
+def test_a_planted_regression_is_found_by_the_search_with_a_small_budget() -> None:
+    recipe = replace(RECIPE, explain=True)
+    summary, _ = gate(FakeTestbed((*BOTH, Planted(BATCHES))), FakeTestbed(BOTH), budget=100, recipe=recipe)
+    new = [result for result in summary.of(Change.NEW) if result.case.kind is CaseOrigin.FOUND]
+    assert [result.case.mfs for result in new] == [BATCHES]
+    assert new[0].case.anomaly == "gates/1/a1"
+
+
+def test_what_the_search_finds_can_be_decided_however_small_the_budget_is() -> None:
+    found = []
+    for budget in range(20, 121, 5):
+        summary, _ = gate(FakeTestbed((*BOTH, Planted(BATCHES))), FakeTestbed(BOTH), budget=budget)
+        found += [result for result in summary.results if result.case.kind is CaseOrigin.FOUND][:1]
+    assert len(found) > 5
+    assert {result.change for result in found} == {Change.NEW}
+
+
+def test_what_is_too_little_for_a_search_goes_to_the_neighbours() -> None:
+    summary, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=11)
+    assert summary.search is None
+    assert summary.untested == 0
+    assert "nothing was searched" in render_gate_text(summary, CONTEXT)
+
+
+def test_a_neighbour_that_lost_its_health_is_new() -> None:
+    anything = Planted(Mfs((Condition("sge_count", Op.AT_MOST, 7), Condition("loopback", Op.EQUAL, False))))
+    summary, _ = gate(FakeTestbed((*BOTH, anything)), FakeTestbed(BOTH), budget=60)
+    assert {r.case.kind for r in summary.alarms} >= {CaseOrigin.NEIGHBOUR}
+
+
+def test_known_anomalies_that_show_are_not_searched_again() -> None:
+    candidate = FakeTestbed(BOTH)
+    summary, _ = gate(candidate, FakeTestbed(BOTH), budget=150)
+    assert not [result for result in summary.results if result.case.kind is CaseOrigin.FOUND]
+    searched = candidate.measured[-80:]
+    assert candidate.runs > 100
+    assert not any(LOOPBACK.covers(workload) or MANY_SGES.covers(workload) for workload in searched)
+
+
+def test_what_is_not_explained_to_the_end_hides_nothing_and_stays_so() -> None:
+    cut_short = replace(A1, complete=False)
+    candidate = FakeTestbed(BOTH)
+    summary, store = gate(candidate, FakeTestbed(BOTH), (cut_short,), budget=150)
+    assert changes(summary)["a1"] is Change.STILL
+    assert next(anomaly for anomaly in store.anomalies() if anomaly.id == "a1").complete is False
+    assert any(LOOPBACK.covers(workload) for workload in candidate.measured[-60:]), "it is searched"
+    unknown = case("k", LOOPBACK, CaseOrigin.KNOWN, loopback=True, qps=2)
+    summary, _ = gate(FakeTestbed(BOTH), None, (unknown, cut_short), budget=20)
+    assert changes(summary)["k"] is Change.INCONCLUSIVE, "what may be another anomaly is not called still there"
+
+
+def test_the_budget_holds_for_both_sides_together() -> None:
+    candidate, baseline = FakeTestbed(BOTH), FakeTestbed(BOTH)
+    summary, _ = gate(candidate, baseline, budget=40)
+    assert candidate.runs + baseline.runs == sum(summary.runs) <= 40
+
+
+def test_what_the_budget_does_not_reach_is_inconclusive() -> None:
+    summary, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=3)
+    assert changes(summary)["a2"] is Change.INCONCLUSIVE
+    assert "budget" in summary.of(Change.INCONCLUSIVE)[0].comparison.reason
+    assert (summary.exit_code(inconclusive_fails=True), summary.exit_code(inconclusive_fails=False)) == (4, 0)
+
+
+def test_pairs_taken_before_the_budget_was_spent_are_reported() -> None:
+    summary, _ = gate(FakeTestbed((Planted(MANY_SGES),)), FakeTestbed(()), (A2,), budget=3)
+    [comparison] = [result.comparison for result in summary.of(Change.INCONCLUSIVE)]
+    assert [pair.sign for pair in comparison.pairs] == [Sign.WORSE]
+    assert "too few pairs" in comparison.reason
+
+
+def test_a_workload_that_cannot_run_is_unsupported_and_no_run_is_reported() -> None:
+    def no(workload: Workload) -> str | None:
+        return "no loopback" if workload.loopback else None
+
+    summary, _ = gate(FakeTestbed(BOTH, unsupported=no), FakeTestbed(BOTH, unsupported=no), budget=60)
+    assert changes(summary)["a1"] is Change.UNSUPPORTED
+    outside = replace(A1, workload=A1.workload.with_(loopback=True, qps=10**6))
+    summary, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), (outside,), budget=0)
+    assert summary.exit_code(inconclusive_fails=True) == 5
+
+
+def test_a_gate_that_measured_nothing_does_not_pass() -> None:
+    refusing = FakeTestbed(unsupported=lambda _workload: "no such opcode")
+    summary, _ = gate(refusing, refusing, budget=20)
+    assert summary.runs[0] > 0
+    assert summary.exit_code(inconclusive_fails=True) == 4
+
+
+def test_noisy_testbeds_take_more_pairs_and_still_decide() -> None:
+    noisy = replace(
+        RECIPE,
+        confirmation=replace(RECIPE.confirmation, healthy_false_positive_rate=0.05),
+        extraction=Extraction(false_negative_rate=0.15),
+    )
+    baseline, candidate = (FakeTestbed((Planted(LOOPBACK, shows=0.85),), seed=3), FakeTestbed(seed=4))
+    summary, _ = gate(candidate, baseline, (A1,), recipe=noisy, budget=80)
+    assert changes(summary)["a1"] is Change.FIXED
+    assert len(summary.results[0].comparison.pairs) >= 5
+
+
+def test_a_long_comparison_runs_the_plain_sibling_a_few_times_and_not_before_every_run() -> None:
+    doubtful = replace(
+        RECIPE,
+        confirmation=replace(RECIPE.confirmation, healthy_false_positive_rate=0.05, fresh_siblings=1),
+        extraction=Extraction(false_negative_rate=0.15),
+    )
+    slow = replace(A1, symptom=Symptom.LOW_THROUGHPUT)
+    flaky = Planted(LOOPBACK, Symptom.LOW_THROUGHPUT, severity=0.6, shows=0.85)
+    summary, store = gate(FakeTestbed(seed=4), FakeTestbed((flaky,), seed=3), (slow,), recipe=doubtful, budget=80)
+    assert changes(summary)["a1"] is Change.FIXED
+    assert len(summary.results[0].comparison.pairs) >= 5
+    assert sum(run.purpose == "sibling" for run in store.runs()) <= 4
+    summary, store = gate(FakeTestbed((flaky,), seed=4), FakeTestbed(seed=3), (slow,), recipe=doubtful, budget=80)
+    assert changes(summary)["a1"] is Change.NEW
+    assert len(summary.results[0].comparison.pairs) >= 5
+    assert 3 <= sum(run.purpose == "sibling" for run in store.runs()) <= 4  # the candidate's: one at first, three anew
+
+
+def test_a_side_whose_plain_sibling_cannot_be_measured_is_held_against_the_other() -> None:
+    symptom = Symptom.LOW_THROUGHPUT
+    slow = replace(A2, symptom=symptom)
+    planted = (Planted(MANY_SGES, symptom, severity=0.6),)
+    candidate = FakeTestbed(planted)
+    sibling = Bounds(candidate.specification, Calibration(), SPACE).sibling(slow.workload)
+    assert sibling != slow.workload
+    baseline = FakeTestbed(planted, unsupported=lambda ran: "no plain traffic" if ran == sibling else None)
+    summary, _ = gate(candidate, baseline, (slow,), budget=40)
+    assert changes(summary)["a2"] is Change.STILL
+    effect = summary.results[0].comparison.effect
+    assert effect is not None
+    assert effect.severity is None
+    assert effect.throughput_ratio == (1.0, 1.0, 1.0)
+    assert "severity" not in describe_effect(effect)

@@ -1,0 +1,175 @@
+"""Pairs that are lost or do not answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from collie.campaign.events import PairSetAside
+from collie.campaign.lanes import LaneLost, LaneScheduler, RunRequest
+from collie.campaign.safety import Guard
+from collie.detect.measurement import Watch
+from collie.detect.symptom import Symptom
+from collie.errors import HostUnreachable, TestbedError
+from collie.ports import Measured, PairLost, RunRecord, RunResult, TestbedInfo
+from collie.scheduler.local import LocalPairs
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink
+from collie.workloads.workload import Workload
+from tests.support.pairs import LATE, PLAIN, PLANTED, fakes, search, track, turns
+from tests.support.planted import HEADER
+
+
+@dataclass
+class _Mortal(FakeTestbed):
+    """A testbed that is gone from the run with a certain number on."""
+
+    dies_in: int | None = None
+    dead: bool = False
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        self.dead |= run == self.dies_in
+        if self.dead:
+            raise HostUnreachable("host-b", "192.0.2.7", "timed out")
+        return super().measure(workload, run, watch)
+
+
+@dataclass
+class _Silent(FakeTestbed):
+    """A testbed that does not answer."""
+
+    @property
+    def info(self) -> TestbedInfo:
+        raise HostUnreachable("host-b", "192.0.2.7", "timed out")
+
+
+def mortals(count: int, dies_in: int | None) -> list[FakeTestbed]:
+    return [_Mortal(PLANTED, noise=0.01, run_seconds=30.0 + 3.7 * number, dies_in=dies_in) for number in range(count)]
+
+
+def test_a_lost_pair_ends_its_own_lane_alone() -> None:
+    store = MemoryStore(HEADER)
+    one = track(mortals(2, dies_in=3), store)
+    heard: list[int] = []
+    first, second = one.lanes
+    assert one.drive({lane: turns(3, heard) for lane in one.lanes}) == {second: 3}
+    assert one.lanes == (second,)
+    assert heard == [1, 2, 4, 5]
+    lost = {record.run: record for record in store.runs()}[3]
+    assert lost.result == PairLost(first.name, "host host-b (192.0.2.7) cannot be reached: timed out", 0.0)
+    assert lost.finished_at_seconds == 30.0
+
+
+def test_the_lane_of_a_lost_pair_is_informed() -> None:
+    one = track(mortals(2, dies_in=1))
+    said: list[str] = []
+
+    async def listening() -> int:
+        try:
+            await RunRequest(PLAIN, "search")
+        except LaneLost as lost:
+            said.append(lost.reason)
+            raise
+        return 1
+
+    first, second = one.lanes
+    one.drive({first: listening(), second: turns(2, [])})
+    assert said == ["lost in run 1: host host-b (192.0.2.7) cannot be reached: timed out"]
+
+
+def test_with_the_last_pair_the_campaign_ends_and_all_are_tried_again() -> None:
+    store = MemoryStore(HEADER)
+    one = track([_Mortal(dies_in=3), _Mortal(dies_in=4)], store)
+    with pytest.raises(TestbedError, match="no pair is left; the last was pair 2: host host-b"):
+        one.drive({lane: turns(3, []) for lane in one.lanes})
+    assert [record.run for record in store.runs()] == [1, 2]
+    again = track([_Mortal(), _Mortal()], store)
+    assert set(again.drive({lane: turns(3, []) for lane in again.lanes}).values()) == {3}
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> list[RunRecord]:
+    """The runs of a campaign of three pairs of which none is lost."""
+    kept = MemoryStore(HEADER)
+    search(fakes(3), store=kept, recipe=LATE, runs=150)
+    return list(kept.runs())
+
+
+@pytest.mark.parametrize("purpose", ["qualify", "search", "sibling", "confirm", "extract", "audit"])
+def test_what_a_lost_pair_was_doing_is_done_elsewhere(purpose: str, undisturbed: list[RunRecord]) -> None:
+    dies_in = next(record.run for record in undisturbed if record.purpose == purpose)
+    store, sink = MemoryStore(HEADER), ListSink()
+    summary = search(mortals(3, dies_in), store=store, sink=sink, recipe=LATE, runs=150)
+    records = {record.run: record for record in store.runs()}
+    lost = records[dies_in]
+    assert isinstance(lost.result, PairLost)
+    assert lost.purpose == purpose
+    reason = f"lost in run {dies_in}: host host-b (192.0.2.7) cannot be reached: timed out"
+    assert summary.set_aside == {lost.result.pair: reason}
+    assert sink.of(PairSetAside) == [PairSetAside(lost.result.pair, reason)]
+    assert summary.runs == 150
+    assert {anomaly.symptom for anomaly in summary.anomalies} == {Symptom.PAUSE, Symptom.LOW_THROUGHPUT}
+    assert all(anomaly.complete for anomaly in summary.anomalies if anomaly.same_as is None)
+    if purpose not in ("qualify", "extract"):  # which an explanation begun again may do without
+        assert any(record.workload == lost.workload for record in store.runs() if record.run > dies_in)
+
+    by_end = sorted(records.values(), key=lambda record: (record.finished_at_seconds, record.run))
+    for killed_after in {by_end.index(lost) + 1, 140}:
+        part = MemoryStore(HEADER)
+        for record in by_end[:killed_after]:
+            part.add_run(record)
+        assert search(mortals(3, dies_in), store=part, recipe=LATE, runs=150) == summary, killed_after
+        assert {record.run: record for record in part.runs()} == records
+
+
+def test_pairs_that_do_not_answer_are_lost_where_that_is_allowed() -> None:
+    with pytest.raises(HostUnreachable):
+        LocalPairs({"one": _Silent(), "two": FakeTestbed()})
+    with pytest.raises(HostUnreachable):
+        LocalPairs({"one": _Silent(), "two": _Silent()}, absent_ok=True)
+    pairs = LocalPairs({"one": _Silent(), "two": FakeTestbed()}, absent_ok=True)
+    assert list(pairs.absent) == ["one"]
+    assert pairs.info.description["pairs"] == ["one", "two"]
+    assert pairs.specification(PLAIN) == FakeTestbed().specification(PLAIN)
+    assert pairs.foreign_uses() == ()
+    store = MemoryStore(HEADER)
+    one = LaneScheduler(pairs.lanes, True, store, ListSink(), Guard())
+    one.drive({lane: turns(3, []) for lane in one.lanes})
+    assert [type(record.result) for record in store.runs()] == [PairLost, Measured, Measured, Measured]
+    pairs.close()
+
+
+def test_where_one_pair_has_to_answer_and_does_not_all_are_closed() -> None:
+    silent, answering = _Silent(), FakeTestbed()
+    with pytest.raises(HostUnreachable):
+        LocalPairs({"one": silent, "two": answering})
+    assert (silent.closed, answering.closed) == (1, 1)
+
+
+@dataclass
+class _Closing(FakeTestbed):
+    """A testbed that is closed together with others or not at all, and may fail to be."""
+
+    meet: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
+    failure: str = ""
+
+    def close(self) -> Mapping[str, int | None]:
+        self.meet.wait(30)
+        super().close()
+        if self.failure:
+            raise TestbedError(self.failure)
+        return {f"host {id(self)}": 0}
+
+
+def test_pairs_are_closed_side_by_side_and_the_first_failure_is_reported() -> None:
+    meet = threading.Barrier(3)
+    testbeds = [_Closing(meet=meet) for _ in range(3)]
+    pairs = LocalPairs({f"pair {number}": testbed for number, testbed in enumerate(testbeds)})
+    assert list(pairs.close()) == [f"host {id(testbed)}" for testbed in testbeds]
+    testbeds[0].failure, testbeds[2].failure = "first", "second"
+    with pytest.raises(TestbedError, match="first"):
+        pairs.close()
+    assert [testbed.closed for testbed in testbeds] == [2, 2, 2]

@@ -1,0 +1,47 @@
+"""Reproduction of an anomaly and its controls."""
+
+from __future__ import annotations
+
+from collie.campaign.reproduce import Reproduced
+from collie.campaign.single_run import Case
+from collie.detect.symptom import Symptom
+from collie.testing.fakes import FakeTestbed, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Opcode, QpType
+from tests.support.planted import MANY_SGES, SPACE
+from tests.support.searches import CASE, bench
+
+
+def test_an_anomaly_reproduces_and_its_controls_are_normal() -> None:
+    found = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(CASE, repeat=5, controls=True)
+    assert found.answer is Reproduced.YES
+    assert found.trial.reproduced(Symptom.PAUSE) == 5
+    assert [control.broken for control in found.controls] == list(MANY_SGES.conditions)
+    assert [control.normal for control in found.controls] == [5, 5]
+
+
+def test_a_condition_that_cannot_be_broken_alone_is_named() -> None:
+    forced = Mfs((Condition("opcode", Op.EQUAL, Opcode.READ), Condition("qp_type", Op.EQUAL, QpType.RC)))
+    case = Case("case", SPACE.base.with_(opcode=Opcode.READ), Symptom.PAUSE, forced)
+    found = bench(FakeTestbed((Planted(forced),))).reproduce(case, repeat=3, controls=True)
+    assert [control.broken for control in found.controls] == [forced.conditions[0]]
+    assert found.uncontrolled == (forced.conditions[1],)
+    assert bench(FakeTestbed((Planted(forced),))).reproduce(case, repeat=3, controls=False).uncontrolled == ()
+
+
+def test_a_control_that_still_shows_explains_nothing() -> None:
+    claimed = Mfs((*MANY_SGES.conditions, Condition("wqe_batch", Op.AT_MOST, 1)))
+    case = Case("case", CASE.workload, Symptom.PAUSE, claimed)
+    found = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(case, repeat=5, controls=True)
+    assert [found.explains(control) for control in found.controls] == [True, True, False]
+    gone = bench(FakeTestbed()).reproduce(case, repeat=5, controls=True)
+    assert [gone.explains(control) for control in gone.controls] == [None, None, None]
+
+
+def test_an_anomaly_that_is_gone_does_not_reproduce() -> None:
+    assert bench(FakeTestbed()).reproduce(CASE, repeat=5, controls=False).answer is Reproduced.NO
+
+
+def test_inconclusive_runs_leave_the_answer_open() -> None:
+    testbed = FakeTestbed((Planted(MANY_SGES),), setup_failure_ratio=0.99)
+    assert bench(testbed).reproduce(CASE, repeat=3, controls=False).answer is Reproduced.INCONCLUSIVE

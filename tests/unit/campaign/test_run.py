@@ -1,0 +1,244 @@
+"""The search on testbeds with planted anomalies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collie.campaign.budget import Budget
+from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
+from collie.detect.measurement import Watch
+from collie.detect.symptom import Symptom
+from collie.errors import StoreError, TestbedError
+from collie.ports import OUTAGE, HostLost, RunResult, SetupFailed
+from collie.report.terminal.summary import render_summary
+from collie.search.anomaly import chance_of_next
+from collie.search.recipe import Extraction, Recipe, StrategyName
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import QpType, Workload
+from tests.support.planted import HEADER, LOOPBACK, MANY_SGES
+from tests.support.searches import RANDOM, search
+
+
+def test_planted_anomalies_are_found_confirmed_and_explained() -> None:
+    sink = ListSink()
+    planted = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
+    summary = search(FakeTestbed(planted), sink=sink, budget=Budget(runs=400))
+    assert {anomaly.mfs.conditions for anomaly in summary.anomalies} >= {LOOPBACK.conditions}
+    assert {anomaly.symptom for anomaly in summary.anomalies} == {Symptom.PAUSE, Symptom.LOW_THROUGHPUT}
+    assert len(sink.of(AnomalyConfirmed)) == len(sink.of(AnomalyExplained)) == len(summary.anomalies)
+    assert all(anomaly.complete for anomaly in summary.anomalies)
+    assert summary.runs == len(sink.of(RunFinished)) == 400
+
+
+def test_a_healthy_testbed_has_no_anomaly() -> None:
+    assert search(FakeTestbed(noise=0.02)).anomalies == ()
+
+
+def test_what_a_known_anomaly_covers_is_not_measured() -> None:
+    testbed = FakeTestbed((Planted(LOOPBACK),))
+    summary = search(testbed, known=(LOOPBACK,))
+    assert summary.anomalies == ()
+    assert summary.skipped > 50
+    assert not any(workload.loopback for workload in testbed.measured)
+
+
+def test_a_suspicion_that_does_not_reproduce_is_dropped() -> None:
+    sink = ListSink()
+    summary = search(FakeTestbed((Planted(LOOPBACK, shows=0.05),), seed=3), sink=sink)
+    assert len(sink.of(SuspicionDropped)) >= 1
+    assert summary.anomalies == ()
+
+
+def test_failed_set_ups_are_neither_normal_nor_anomalous() -> None:
+    testbed = FakeTestbed((Planted(LOOPBACK),), setup_failure_ratio=0.2, seed=5)
+    summary = search(testbed)
+    assert summary.failed_runs["qp timeout"] > 20
+    assert [anomaly.mfs for anomaly in summary.anomalies] == [LOOPBACK]
+
+
+def test_what_a_device_cannot_run_gives_no_verdict_and_no_condition() -> None:
+    def unsupported(workload: Workload) -> str | None:
+        return "no UC" if workload.qp_type is QpType.UC else None
+
+    summary = search(FakeTestbed((Planted(LOOPBACK),), unsupported=unsupported))
+    assert summary.unsupported_runs > 0
+    assert [anomaly.mfs for anomaly in summary.anomalies] == [LOOPBACK]
+
+
+def test_when_everything_is_anomalous_it_is_said_once() -> None:
+    everywhere = Mfs((Condition("qps", Op.AT_LEAST, 1),))
+    summary = search(FakeTestbed((Planted(everywhere),)))
+    assert len(summary.anomalies) == 1
+    assert summary.anomalies[0].mfs.conditions == ()
+
+
+def test_known_anomalies_that_cover_the_space_end_the_search() -> None:
+    everywhere = Mfs((Condition("qps", Op.AT_LEAST, 1),))
+    summary = search(FakeTestbed(), known=(everywhere,))
+    assert (summary.runs, summary.ended_by) == (0, "coverage")
+
+
+def test_the_budget_ends_an_extraction_and_the_anomaly_says_so() -> None:
+    testbed = FakeTestbed((Planted(LOOPBACK),))
+    full = search(testbed, budget=Budget(runs=60))
+    first = full.anomalies[0].found_at_run
+    cut = search(FakeTestbed((Planted(LOOPBACK),)), budget=Budget(runs=first + 4))
+    assert cut.runs == first + 4
+    assert not cut.anomalies[0].complete
+
+
+def test_an_explanation_that_a_later_run_contradicts_is_revised() -> None:
+    batches = Mfs((Condition("loopback", Op.EQUAL, True), Condition("wqe_batch", Op.AT_LEAST, 16)))
+    hasty = replace(RANDOM, extraction=Extraction(most_runs=5), audits=20)
+    store = MemoryStore(HEADER)
+    summary = search(FakeTestbed((Planted(batches),)), recipe=hasty, store=store, budget=Budget(runs=400))
+    revised = next(anomaly for anomaly in summary.anomalies if anomaly.revised)
+    audits = [run for run in store.runs() if run.purpose == "audit"]
+    contradicting = [run.workload for run in audits if run.verdict is not None and run.verdict.is_normal]
+    assert any(revised.revised[0].covers(workload) for workload in contradicting)
+    assert revised.mfs not in revised.revised
+    assert not any(revised.mfs.covers(workload) for workload in contradicting)
+    assert next(kept for kept in store.anomalies() if kept.id == revised.id) == revised
+
+
+def test_audits_that_show_make_an_explanation_surer() -> None:
+    audited = search(FakeTestbed((Planted(LOOPBACK),)), recipe=replace(RANDOM, audits=3)).anomalies[0]
+    trusted = search(FakeTestbed((Planted(LOOPBACK),))).anomalies[0]
+    assert audited.mfs == trusted.mfs == LOOPBACK
+    assert (audited.trials, audited.passed) == (trusted.trials + 3, trusted.passed + 3)
+    assert audited.confidence == chance_of_next(audited.passed, audited.trials) != trusted.confidence
+
+
+def test_a_budget_in_time_is_testbed_time() -> None:
+    summary = search(FakeTestbed(run_seconds=30.0), budget=Budget(seconds=300.0))
+    assert (summary.runs, summary.elapsed_seconds) == (10, 300.0)
+
+
+class _Mortal(FakeTestbed):
+    """Is gone after some runs."""
+
+    def __init__(self, planted: tuple[Planted, ...], runs: int) -> None:
+        super().__init__(planted, setup_failure_ratio=0.05, noise=0.01)
+        self._left = runs
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        self._left -= 1
+        if self._left < 0:
+            raise TestbedError("host b is gone")
+        return super().measure(workload, run, watch)
+
+
+class _Deadly(FakeTestbed):
+    """Loses a host to every workload with loopback."""
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        result = super().measure(workload, run, watch)
+        return HostLost("host-b", "answers nobody", 60.0) if workload.loopback else result
+
+
+def test_what_cost_a_host_is_recorded_and_not_run_again() -> None:
+    store = MemoryStore(HEADER)
+    testbed = _Deadly((Planted(MANY_SGES),))
+    summary = search(testbed, store=store, budget=Budget(runs=100))
+    lost = [record for record in store.runs() if isinstance(record.result, HostLost)]
+    assert [(finding.run, finding.workload) for finding in summary.lost] == [(r.run, r.workload) for r in lost]
+    assert lost
+    assert len({record.workload for record in lost}) == len(lost)
+    assert {finding.host for finding in summary.lost} == {"host-b"}
+    assert summary.runs == 100
+    assert not any(anomaly.workload.loopback for anomaly in summary.anomalies)
+
+
+RECIPES = [Recipe(name, strategy=name) for name in StrategyName]
+
+
+RECIPES.append(
+    Recipe(
+        "late", strategy=StrategyName.GUIDED, explain_after_sightings=2, audits=2, extraction=Extraction(most_runs=12)
+    )
+)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_a_resumed_campaign_ends_as_if_it_had_never_stopped(recipe: Recipe) -> None:
+    planted = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
+    budget = Budget(runs=150)
+    unbroken = MemoryStore(HEADER)
+    whole = search(_Mortal(planted, 1000), budget=budget, recipe=recipe, store=unbroken)
+    store = MemoryStore(HEADER)
+    done = 0
+    for killed_after in (1, 7, 31, 60, 149):
+        with pytest.raises(TestbedError):
+            search(_Mortal(planted, killed_after - done), budget=budget, recipe=recipe, store=store)
+        done = killed_after
+        assert [run.workload for run in store.runs()] == [run.workload for run in unbroken.runs()][:done]
+    testbed = _Mortal(planted, 1000)
+    assert search(testbed, budget=budget, recipe=recipe, store=store) == whole
+    assert testbed.runs == 150 - done
+    assert list(store.runs()) == list(unbroken.runs())
+    assert store.anomalies() == whole.anomalies
+
+
+def test_a_record_of_another_search_is_refused() -> None:
+    store = MemoryStore(HEADER)
+    search(FakeTestbed(), store=store, budget=Budget(runs=5))
+    with pytest.raises(StoreError, match="another workload"):
+        search(FakeTestbed(), store=store, budget=Budget(runs=10), recipe=RANDOM, calibration=None)
+
+
+def test_every_run_is_on_record_with_its_verdict() -> None:
+    store = MemoryStore(HEADER)
+    search(FakeTestbed((Planted(LOOPBACK),)), store=store, budget=Budget(runs=50))
+    records = list(store.runs())
+    assert [record.run for record in records] == list(range(1, 51))
+    judged = [record for record in records if record.purpose != "sibling"]
+    assert all(record.verdict is not None for record in judged)
+
+
+class _Interrupted(FakeTestbed):
+    """Finds its data path dead in some runs."""
+
+    outages = frozenset({20, 21, 25})
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        if run in self.outages:
+            return SetupFailed(f"{OUTAGE} dead", "data path a -> b: link: eth1 of b is down", 50.0)
+        return super().measure(workload, run, watch)
+
+
+class _Killed(FakeTestbed):
+    """Its data path dies of the workload that is run first after the twentieth run, whenever it is run."""
+
+    killer: Workload | None = None
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        if run > 20 and self.killer is None:
+            self.killer = workload
+        if workload == self.killer:
+            return SetupFailed(f"{OUTAGE} dead", "data path a -> b: link: eth1 of b is down", 50.0)
+        return super().measure(workload, run, watch)
+
+
+def test_a_proposal_that_kills_the_data_path_is_given_up_and_named() -> None:
+    testbed = _Killed()
+    summary = search(testbed, budget=Budget(runs=60))
+    assert summary.failed_runs == {f"{OUTAGE} dead": 3}
+    (last,) = summary.path_killers
+    assert last.workload == testbed.killer
+    assert "Every run of a workload ended in a dead data path" in render_summary(HEADER, summary, 1.0)
+
+
+def test_a_proposal_that_ended_in_a_dead_data_path_is_run_again() -> None:
+    """So an outage costs runs, and no proposal: a strategy would take it for one that cannot be set up."""
+    store = MemoryStore(HEADER)
+    search(_Interrupted(), store=store, budget=Budget(runs=40))
+    runs = {record.run: record for record in store.runs() if record.purpose == "search"}
+    lost = [record for record in runs.values() if isinstance(record.result, SetupFailed)]
+    assert lost
+    for record in lost:
+        following = next(other for number, other in sorted(runs.items()) if number > record.run)
+        assert following.workload == record.workload

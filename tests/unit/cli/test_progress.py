@@ -1,0 +1,53 @@
+"""The live view and its plain lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collie.campaign.budget import Budget
+from collie.campaign.events import (
+    AnomalyConfirmed,
+    AnomalyMerged,
+    CampaignBegun,
+)
+from collie.campaign.progress import CampaignProgress
+from collie.cli.progress import ConsoleProgress, plain_line
+from collie.ports import HostLost
+from collie.testing.store_suite import ANOMALY
+from tests.support.standings import HOSTS, STANDING, displayed, finished
+
+
+def test_the_live_view_shows_what_is_known() -> None:
+    text = displayed(STANDING)
+    for words in (
+        "90% of 10.0 h", "about 1.5 s left", "812 runs, 9.0 h", "5,200 runs per minute", "2,600 times as fast",
+        "explaining an anomaly, driving mtt_cache_miss (best so far 1.25e+06), temperature 0.125",
+        "2 anomalies, 1 explained",
+        "the worst a1, pause, severity 79%", "server-1 up, server-2 up again (lost 2 times, the last time in run 40)",
+        "3 runs, last run 40: host server-2 was lost: [bold]no answer[/]",
+    ):  # fmt: skip
+        assert words in text, text
+    assert plain_line(STANDING).startswith("812 runs, 9.0 h, 90% of the budget; 2 anomalies")
+
+
+def test_the_live_view_claims_nothing_that_is_unknown() -> None:
+    text = displayed(CampaignProgress())
+    assert "no anomaly yet" in text
+    assert not any(word in text for word in ("None", "pace", "hosts", "failed", "temperature", "left"))
+
+
+def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with ConsoleProgress() as progress:
+        progress.on_event(CampaignBegun(HOSTS, Budget(runs=10)))
+        progress.on_event(finished(1, 0.1, HostLost("b", "b does not answer", 90.0)))
+        progress.on_event(AnomalyConfirmed(ANOMALY))
+        progress.on_event(AnomalyMerged(replace(ANOMALY, id="a2", same_as="a1")))
+    displayed = capsys.readouterr()
+    assert displayed.out == ""
+    assert displayed.err.splitlines() == [
+        "run 1: b does not answer",
+        f"a1 pause, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
+        "   a2 is a1 again",
+    ]

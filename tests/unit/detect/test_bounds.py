@@ -1,0 +1,118 @@
+"""Bounds, plain siblings and calibrations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from collie.content.spaces import load_space
+from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration, CalibrationPoint, at_sink, plain_sibling
+from collie.detect.judge import Thresholds, judge
+from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.symptom import Symptom
+from collie.workloads.workload import Direction, Opcode, QpType, Workload
+from tests.support.measurements import LINE, ONE_WAY, measurement, verdict
+
+SPACE = load_space("nsdi22")
+
+
+@given(st.integers(0, 2**32))
+def test_a_sibling_keeps_what_it_must_and_is_plain_otherwise(seed: int) -> None:
+    from random import Random
+
+    workload = SPACE.sample(Random(seed))
+    sibling = plain_sibling(workload, SPACE)
+    assert (sibling.qp_type, sibling.opcode, sibling.messages) == (workload.qp_type, workload.opcode, workload.messages)
+    assert sibling.qps <= 16
+    assert SPACE.allows(sibling)
+    assert plain_sibling(sibling, SPACE) == sibling
+    for name in ("loopback", "numa_node", "mrs_per_qp", "sge_count", "sge_split"):
+        assert sibling.get(name) == SPACE.base.get(name)
+
+
+def test_a_sibling_has_the_same_bytes_outstanding() -> None:
+    workload = Workload(qps=480, send_wq_depth=16, messages=(512,))
+    sibling = plain_sibling(workload, SPACE)
+    assert (sibling.qps, sibling.send_wq_depth) == (16, 480)
+    assert sibling.bytes_outstanding == workload.bytes_outstanding
+
+
+def test_a_sibling_keeps_what_its_space_says() -> None:
+    space = load_space("soft-roce")
+    workload = space.base.with_(direction=Direction.BIDIRECTIONAL, loopback=True, sge_count=4)
+    sibling = plain_sibling(workload, space)
+    assert (sibling.direction, sibling.loopback, sibling.sge_count) == (Direction.BIDIRECTIONAL, True, 1)
+
+
+def test_bounds_tighten_when_siblings_are_known() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    workload = Workload(send_wq_depth=1, messages=(64,))
+    assert bounds.tightest(workload) == LINE
+    for bps in (1e9, 3e9, 2e9):
+        bounds.learn(bounds.sibling(workload), {"b": Bound(bps, 1e6, "plain sibling")})
+    assert bounds.known(workload)
+    assert bounds.tightest(workload).bps == 2e9
+
+
+def test_a_sibling_never_raises_the_bound_above_the_specification() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    bounds.learn(bounds.sibling(ONE_WAY), {"b": Bound(120e9, 20e6, "plain sibling")})
+    assert bounds.tightest(ONE_WAY).bps == LINE.bps
+
+
+def test_calibration_adds_the_costs_of_a_mix() -> None:
+    def point(size: int, seconds: float) -> CalibrationPoint:
+        return CalibrationPoint(QpType.RC, Opcode.WRITE, size, size * 8 / seconds)
+
+    calibration = Calibration((point(1000, 1e-3), point(11000, 2e-3)))
+    bound = calibration.bound(Workload(messages=(1000, 6000), mr_bytes=65536))
+    assert bound is not None
+    assert bound.bps == pytest.approx(7000 * 8 / 2.5e-3)
+    assert bound.source == "calibration"
+    beyond = calibration.bound(Workload(messages=(21000,)))
+    assert beyond is not None
+    assert beyond.bps == pytest.approx(21000 * 8 / 3e-3)
+    below = calibration.bound(Workload(messages=(10,)))
+    assert below is not None
+    assert below.bps == pytest.approx(10 * 8 / 1e-3)
+    assert calibration.bound(Workload(qp_type=QpType.UC)) is None
+
+
+def test_a_verdict_says_which_bound_decided() -> None:
+    point = CalibrationPoint(QpType.RC, Opcode.WRITE, 65536, 90e9, spread=0.07)
+    bounds = Bounds(lambda _workload: LINE, Calibration((point,), "2026-11-21"), SPACE)
+    assert (
+        "the calibration (2026-11-21, repeats within 7%) gives 90 Gbit/s"
+        in verdict(measurement(), bounds.tightest(ONE_WAY)).reason
+    )
+    slower = Bounds(lambda _workload: Bound(50e9, 10e6, "specification"), Calibration((point,)), SPACE)
+    assert "the specification gives" in verdict(measurement(), slower.tightest(ONE_WAY)).reason
+
+
+def test_without_any_ceiling_everything_has_to_be_compared_with_its_sibling() -> None:
+    assert verdict(measurement(), UNBOUNDED).symptom is Symptom.LOW_THROUGHPUT
+
+
+def test_a_mix_of_opcodes_costs_the_sum_of_its_messages() -> None:
+    write = CalibrationPoint(QpType.RC, Opcode.WRITE, 1000, 8e6)  # 1 ms
+    read = CalibrationPoint(QpType.RC, Opcode.READ, 1000, 2e6)  # 4 ms
+    mix = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,), messages=(1000,))
+    bound = Calibration((write, read)).bound(mix)
+    assert bound is not None
+    assert bound.bps == pytest.approx(8 * 1000 / 0.005)  # each way
+    assert Calibration((write,)).bound(mix) is None
+
+
+def test_a_host_that_receives_less_by_plan_is_judged_by_its_share() -> None:
+    mix = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,), messages=(3000, 1000), mtu=1024)
+    bound = Bound(90e6, 1e9, "plain sibling")
+    assert at_sink(mix, "b", bound).bps == 90e6
+    assert at_sink(mix, "a", bound) == Bound(30e6, 30e6 / 8 / 1000, "plain sibling")
+    hosts = (HostMeasurement("a", 28e6, 3500.0, 0.0, 0.0), HostMeasurement("b", 88e6, 11000.0, 0.0, 0.0))
+    assert judge(mix, Measurement(hosts, 4.0), bound, Thresholds()).is_normal
+
+
+def test_a_plain_sibling_keeps_the_mix_of_opcodes() -> None:
+    mix = Workload(opcode=Opcode.SEND, more_opcodes=(Opcode.READ,), qps=64, signal_every=4)
+    sibling = plain_sibling(mix, load_space("soft-roce"))
+    assert (sibling.opcodes, sibling.signal_every) == (mix.opcodes, 1)

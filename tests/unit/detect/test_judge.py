@@ -1,0 +1,191 @@
+"""Verdicts on measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from collie.detect.confirm import Confirmation, Confirmed, confirm
+from collie.detect.judge import Thresholds, judge
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.workloads.workload import Direction, Workload
+from tests.support.measurements import LINE, ONE_WAY, measurement, verdict
+
+
+def test_full_throughput_is_normal() -> None:
+    assert verdict(measurement()).is_normal
+
+
+def test_pause_that_a_host_sends_is_an_anomaly() -> None:
+    found = verdict(measurement(tx_pause=0.25))
+    assert (found.symptom, found.severity, found.host) == (Symptom.PAUSE, 0.25, "b")
+
+
+def test_pause_frames_are_pause_where_no_duration_is_counted() -> None:
+    def sent(frames: float, ratio: float | None) -> Verdict:
+        found = measurement(tx_pause=ratio)
+        return verdict(replace(found, hosts=(found.hosts[0], replace(found.hosts[1], tx_pause_frames=frames))))
+
+    assert (sent(40, None).symptom, sent(40, None).host) == (Symptom.PAUSE, "b")
+    assert sent(2, None).is_normal
+    assert sent(40, 0.0005).is_normal  # the time is known, and short
+
+
+def test_pause_frames_that_no_host_sends_are_congestion() -> None:
+    found = measurement(tx_pause=None)
+    received = replace(
+        found, hosts=(replace(found.hosts[0], rx_pause_frames=40.0, tx_pause_frames=0.0), found.hosts[1])
+    )
+    assert verdict(received).is_inconclusive
+
+
+def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
+    assert verdict(measurement(40e9, 4e6, tx_pause=0.25)).severity == pytest.approx(0.6)
+
+
+def test_a_little_pause_is_normal() -> None:
+    assert verdict(measurement(tx_pause=0.0009)).is_normal
+
+
+def test_pause_that_no_host_sends_is_network_congestion() -> None:
+    found = verdict(measurement(rx_pause=0.2))
+    assert found.is_inconclusive
+    assert "congested" in found.reason
+
+
+def test_low_throughput_needs_both_rates_low() -> None:
+    assert verdict(measurement(50e9, 5e6)).symptom is Symptom.LOW_THROUGHPUT
+    assert verdict(measurement(50e9, 9e6)).is_normal
+    assert verdict(measurement(90e9, 1e6)).is_normal
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (measurement(None, None), "unknown"),
+        (measurement(50e9, 5e6, stable=False), "not stable"),
+        (measurement(50e9, 5e6, stable=False, peak=85e9), "not stable"),
+        (measurement(50e9, 5e6, health=GeneratorHealth(False, "empty queues")), "could not drive"),
+        (measurement(problems=("link went down",)), "link went down"),
+    ],
+)
+def test_what_cannot_be_trusted_is_inconclusive(found: Measurement, why: str) -> None:
+    assert verdict(found).is_inconclusive
+    assert why in verdict(found).reason
+
+
+def test_throughput_that_swings_far_below_the_bound_is_low_whatever_its_mean() -> None:
+    found = verdict(measurement(50e9, 5e6, stable=False, peak=70e9))
+    assert found.symptom is Symptom.LOW_THROUGHPUT
+    assert found.margin == 1.0
+    assert verdict(measurement(50e9, 7e6, stable=False, peak=70e9)).is_inconclusive, "packets come near their bound"
+
+
+def test_a_slow_generator_does_not_excuse_pause() -> None:
+    found = measurement(50e9, 5e6, tx_pause=0.1, health=GeneratorHealth(False, "empty queues"))
+    assert verdict(found).symptom is Symptom.PAUSE
+
+
+def test_loss_takes_the_place_of_pause_where_there_are_no_pause_counters() -> None:
+    assert verdict(measurement(tx_pause=None, rx_pause=None, loss=0.01)).symptom is Symptom.LOSS
+    assert verdict(measurement(tx_pause=0.0, loss=0.01)).is_normal
+
+
+def test_completion_errors_are_named() -> None:
+    found = verdict(measurement(health=GeneratorHealth(completion_errors={"transport retry exceeded": 3})))
+    assert found.symptom is Symptom.COMPLETION_ERRORS
+    assert "3 x transport retry exceeded" in found.reason
+
+
+STARVED_QP = GeneratorHealth(slowest_qp_share=0.02)
+
+
+@pytest.mark.parametrize(
+    ("found", "symptom", "why"),
+    [
+        (measurement(40e9, 4e6, rnr=0.4), Symptom.RNR_STORM, "turns 40% of the messages away"),
+        (measurement(40e9, 4e6, rnr=0.4, loss=0.1, tx_pause=None, rx_pause=None), Symptom.RNR_STORM, "60% of the"),
+        (measurement(40e9, 4e6, repeats=0.3), Symptom.RETRANSMISSION, "30.0% of the packets"),
+        (measurement(40e9, 4e6, health=STARVED_QP), Symptom.UNFAIRNESS, "does 2.0% of what"),
+        (measurement(health=STARVED_QP), Symptom.UNFAIRNESS, "slowest queue pair"),
+        (measurement(wrong_bytes=17), Symptom.WRONG_PAYLOAD, "17 bytes"),
+        (measurement(tx_pause=0.2, wrong_bytes=1, problems=("link went down",)), Symptom.WRONG_PAYLOAD, "1 bytes"),
+        (measurement(tx_pause=0.2, rnr=0.4), Symptom.PAUSE, "pause"),
+    ],
+)
+def test_a_run_is_called_by_the_gravest_symptom_and_not_low_throughput(
+    found: Measurement, symptom: Symptom, why: str
+) -> None:
+    displayed = verdict(found)
+    assert displayed.symptom is symptom
+    assert why in displayed.reason
+    assert displayed.margin >= 1.0
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        measurement(rnr=0.05),
+        measurement(repeats=0.01),
+        measurement(health=GeneratorHealth(slowest_qp_share=0.11)),
+        measurement(wrong_bytes=0),
+    ],
+)
+def test_a_little_of_each_is_normal(found: Measurement) -> None:
+    assert verdict(found).is_normal
+
+
+@pytest.mark.parametrize(
+    "readings", [{"rnr": 0.4}, {"repeats": 0.3}, {"loss": 0.1, "tx_pause": None, "rx_pause": None}]
+)
+def test_what_a_starved_host_causes_is_no_anomaly(readings: dict[str, float | None]) -> None:
+    found = verdict(measurement(40e9, 4e6, health=GeneratorHealth(False, "no CPU", slowest_qp_share=0.0), **readings))  # type: ignore[arg-type]
+    assert found.is_inconclusive
+    assert "no CPU" in found.reason
+
+
+def test_the_worst_receiving_host_decides() -> None:
+    both = Workload(direction=Direction.BIDIRECTIONAL)
+    hosts = (HostMeasurement("a", 95e9, 9.5e6), HostMeasurement("b", 30e9, 3e6))
+    found = judge(both, Measurement(hosts, 4.0), LINE, Thresholds())
+    assert (found.symptom, found.host) == (Symptom.LOW_THROUGHPUT, "b")
+
+
+SHOWN = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.2, "b")
+OTHER = Verdict(Outcome.ANOMALOUS, "slow", Symptom.LOW_THROUGHPUT, 0.5, "b")
+NORMAL = Verdict(Outcome.NORMAL, "fine")
+VOID = inconclusive("noise")
+
+
+def drive(answers: Iterable[Verdict | None], policy: Confirmation) -> tuple[Confirmed, int]:
+    probes = confirm(ONE_WAY, Symptom.PAUSE, policy)
+    assert next(probes) == ONE_WAY
+    asked = 1
+    try:
+        for answer in answers:
+            probes.send(answer)
+            asked += 1
+    except StopIteration as stop:
+        return stop.value, asked
+    raise AssertionError("the confirmation wanted more runs")
+
+
+@pytest.mark.parametrize(
+    ("answers", "confirmed", "asked"),
+    [
+        ([SHOWN, SHOWN], True, 2),
+        ([SHOWN, NORMAL, SHOWN], True, 3),
+        ([NORMAL, NORMAL], False, 2),
+        ([OTHER, OTHER], False, 2),
+        ([VOID, None, SHOWN, SHOWN], True, 4),
+        ([VOID, VOID, None, None], False, 4),
+    ],
+)
+def test_confirmation_is_k_of_n_and_void_runs_count_for_neither(
+    answers: list[Verdict | None], confirmed: bool, asked: int
+) -> None:
+    result, runs = drive(answers, Confirmation(needed=2, runs=3, void_runs=3))
+    assert (result.confirmed, runs) == (confirmed, asked)

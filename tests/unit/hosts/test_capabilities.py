@@ -1,0 +1,63 @@
+"""Capabilities of hosts as restrictions of a space."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from collie.content.spaces import load_space
+from collie.hosts.capabilities import capabilities
+from collie.workloads.pruning import prune
+from collie.workloads.workload import QpType
+from tests.support.restrictions import host
+
+
+def test_hosts_can_do_what_the_least_of_them_can() -> None:
+    able = capabilities([host("left"), host("right", max_qp=500, mtu=1024, nodes=(1, 0), driver="irdma")])
+    space, drops = prune(load_space("nsdi22"), able)
+    said = "\n".join(map(str, drops))
+    assert "qps 501..16000: max_qp of dev0 of right is 500" in said
+    assert "mtu 2048..4096: the active MTU of dev0 of right is 1024" in said
+    assert "send_wq_depth 1025..16384: max_qp_wr of dev0 of left is 1024" in said
+    assert "qp_type UC: driver irdma of dev0 of right has RC and UD alone" in said
+    assert "numa_node 1: dev0 of left reports no NUMA node" in said
+    assert "memory gpu: the agent has no GPU memory" in said
+    assert space.limits.pinned_bytes == int(0.8 * (1 << 30))
+    assert space.base.qp_type is QpType.RC
+
+
+@pytest.mark.parametrize("driver", ["bnxt_en", "ice", "i40e", "hns3", "hns_roce_hw_v2"])
+def test_transports_are_known_by_the_driver_of_the_pci_device(driver: str) -> None:
+    _, drops = prune(load_space("nsdi22"), capabilities([host("left", driver=driver), host("right", driver=driver)]))
+    assert any(str(drop).startswith("qp_type UC: ") for drop in drops)
+
+
+def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:
+    lacking, info, port = host("right")
+    info = dataclasses.replace(info, rdma_cm_error="librdmacm.so.1 is not there")
+    space, drops = prune(load_space("soft-roce"), capabilities([host("left"), (lacking, info, port)]))
+    assert "connection" not in space.dimensions
+    assert "connection rdma_cm: right has no RDMA-CM: librdmacm.so.1 is not there" in [str(drop) for drop in drops]
+
+
+def test_a_group_is_as_large_as_it_is() -> None:
+    soft_roce = load_space("soft-roce")
+    two, drops = prune(soft_roce, capabilities([host("left"), host("right")]))
+    assert {"requesters", "responders"} & set(two.dimensions) == set()
+    assert "requesters 2..3: 2 hosts measure together" in [str(drop) for drop in drops]
+    four, _ = prune(soft_roce, capabilities([host(name) for name in ("a1", "b1", "c1", "d1")]))
+    assert four.dimensions["requesters"] == soft_roce.dimensions["requesters"]
+
+
+def test_devices_of_one_host_share_its_memory() -> None:
+    able = capabilities([host("server/mlx5_0"), host("server/mlx5_1"), host("other")])
+    most = {
+        restriction.reason: restriction.at_most
+        for restriction in able.restrictions
+        if restriction.name == "pinned_bytes"
+    }
+    assert most == {
+        "80% of what is available on server, for each of 2 devices of it": int(0.4 * (1 << 30)),
+        "80% of what is available on other": int(0.8 * (1 << 30)),
+    }

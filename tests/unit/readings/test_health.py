@@ -1,0 +1,179 @@
+"""Generators, links and error counters that void a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collie.detect.measurement import GeneratorHealth
+from collie.readings.health import generator_health
+from collie.readings.samples import AgentSample
+from collie.workloads.workload import Direction, Opcode, Workload
+from tests.support.recorded_runs import Bytes, b_with, host, measure, steady, unidirectional
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        (lambda t: {"state": "4: ACTIVE" if t < 2 else "1: DOWN"}, "the port's state was 4: ACTIVE and became 1: DOWN"),
+        (lambda t: {"carrier_changes": 2 if t < 0.3 else 4}, "the count of carrier changes was 2 and became 4"),
+        (lambda t: {"pci_width": "16" if t < 1 else "8"}, "the PCIe width was 16 and became 8"),
+        (lambda t: {"rate": None if t < 1 else "100 Gb/sec"}, None),
+    ],
+)
+def test_a_link_that_changes_voids_the_run_even_when_work_requests_fail(
+    link: Callable[[float], dict[str, str | int | None]], words: str | None
+) -> None:
+    a = host(50.0, {"a-b/requester": steady(1e6)}, errors={"transport retry exceeded": 1})
+    b = host(9000.0, {"a-b/responder": None}, link=link)
+    expected = (f"the link changed during the run: host b: {words}",) if words else ()
+    assert measure(Workload(), a, b).problems == expected
+
+
+def test_a_link_that_went_down_and_came_back_is_reported_by_its_counter() -> None:
+    problems = b_with({"hw_counters": {"down": lambda t: t >= 1}}).problems
+    assert problems == ("the link changed during the run: host b: down counted that it went down",)
+
+
+def test_error_counters_void_a_run_unless_completions_explain_them() -> None:
+    moving: dict[str, dict[str, Bytes | None]] = {"hw_counters": {"bad": steady(8)}}
+    assert b_with(moving).problems == ("host b: error counter bad moved",)
+    explained = b_with(moving, errors={"RNR retry exceeded": 2})
+    assert explained.problems == ()
+    assert explained.health.completion_errors == {"RNR retry exceeded": 2}
+
+
+@pytest.mark.parametrize(
+    ("engine", "depth", "driven"),
+    [
+        ((1000.0, 600.0, 50.0), 128, True),  # idle: it had time to fill the queue
+        ((1000.0, 10.0, 50.0), 128, False),  # busy, and the queue was empty half the time
+        ((1000.0, 10.0, 0.0), 128, True),  # busy, but the queue was never empty: the device is the slower one
+        ((1000.0, 10.0, 100.0), 2, True),  # a queue of two is always empty
+    ],
+)
+def test_a_generator_drove_a_run_unless_its_queue_ran_empty_while_it_was_busy(
+    engine: tuple[float, float, float], depth: int, driven: bool
+) -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=engine)
+    b = host(0.0, {"a-b/responder": None})
+    health = generator_health(Workload(send_wq_depth=depth), {"a": a, "b": b})
+    assert health.driven is driven
+    assert bool(health.reason) is not driven
+    assert health.qp_rate_ratio is None
+    assert health.empty_queue_ratio == pytest.approx(engine[2] / 100, rel=0.05)
+
+
+def test_unfair_queue_pairs_show_in_their_ratio() -> None:
+    a, b = unidirectional(steady(1e6), None)
+    assert generator_health(Workload(qps=2), {"a": a, "b": b}).qp_rate_ratio == pytest.approx(0.5, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("qps", "qp_messages", "share"),
+    [
+        (8, (0, 200, 230), 0.0),
+        (8, (190, 200, 210), 0.95),
+        (3, (0, 200, 300), None),  # too few queue pairs
+        (8, (0, 20, 30), None),  # too few turns: four queues of 16 in 2.75 s are 23 messages/s
+    ],
+)
+def test_a_starved_queue_pair_shows_where_all_had_enough_turns(
+    qps: int, qp_messages: tuple[float, float, float], share: float | None
+) -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, qp_messages=qp_messages)
+    b = host(0.0, {"a-b/responder": None}, qp_messages=(0, 0, 0))
+    health = generator_health(Workload(qps=qps, send_wq_depth=16), {"a": a, "b": b})
+    assert health.slowest_qp_share == (None if share is None else pytest.approx(share, abs=0.02))
+
+
+FULL, EMPTY = (100.0, 60.0, 0.0), (100.0, 60.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "engine", "software", "driven"),
+    [
+        # Of the generator, waited for, of all processes, idle.
+        ((0.5, 0.5, 1.0, 0.0), EMPTY, False, False),  # a busy loop on its CPU
+        ((0.5, 0.5, 1.0, 0.0), FULL, False, True),  # the device had enough to do
+        ((0.5, 0.5, 0.5, 0.0), EMPTY, False, True),  # it waits for the kernel's work on its own traffic
+        ((0.9, 0.02, 9.0, 30.0), EMPTY, False, True),  # others are busy on other CPUs
+        ((0.2, 0.01, 0.7, 0.0), FULL, True, False),  # a software device lives on the same CPU
+        ((0.2, 0.01, 0.7, 0.3), FULL, True, True),  # which has time to spare
+    ],
+)
+def test_a_generator_whose_cpu_others_took_did_not_drive_the_run(
+    cpu: tuple[float, float, float, float], engine: tuple[float, float, float], software: bool, driven: bool
+) -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=engine, cpu=cpu)
+    b = host(0.0, {"a-b/responder": None})
+    health = generator_health(Workload(), {"a": a, "b": b}, software=software)
+    assert health.driven is driven
+    assert ("other processes took" in health.reason) is not driven
+    assert health.cpu_wait_ratio == pytest.approx(cpu[1])
+
+
+def with_cpu(sample: AgentSample, **changes: Any) -> AgentSample:
+    return replace(sample, host=replace(sample.host, **changes))
+
+
+def test_kernel_workers_of_a_software_device_are_no_other_processes() -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, cpu=(0.2, 0.01, 0.7, 0.0))
+    a = [with_cpu(sample, device_cpu_seconds=0.45 * sample.clock) for sample in a]
+    b = host(0.0, {"a-b/responder": None})
+    assert generator_health(Workload(), {"a": a, "b": b}, software=True).driven
+
+
+def test_soft_interrupts_that_count_as_system_are_no_other_processes() -> None:
+    def health(threads: float, counted: float) -> GeneratorHealth:
+        a = [
+            with_cpu(
+                sample,
+                softirq_thread_cpu_seconds=threads * sample.clock,
+                cpu_seconds={**sample.host.cpu_seconds, "softirq": counted * sample.clock},
+            )
+            for sample in host(0.0, {"a-b/requester": steady(1e6)}, cpu=(0.2, 0.01, 0.5, 0.0))
+        ]
+        return generator_health(Workload(), {"a": a, "b": host(0.0, {"a-b/responder": None})}, software=True)
+
+    assert health(0.3, 0.1).driven  # 0.2 of a CPU is nobody else's
+    assert "took 30% of a CPU" in health(0.3, 0.3).reason  # soft interrupts that are counted as such hide no process
+    assert "took 30% of a CPU" in health(0.1, 0.4).reason
+
+
+def test_the_generator_of_another_device_of_the_host_is_no_foreign_process() -> None:
+    # All processes take 1.2 CPUs: 0.5 each of two generators, and 0.2 of whoever else.
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=EMPTY, cpu=(0.5, 0.5, 1.2, 0.0))
+    b = host(0.0, {"a-b/responder": None}, cpu=(0.5, 0.5, 1.2, 0.0))
+    other = {"a": "server", "b": "another"}
+    assert "took 70% of a CPU" in generator_health(Workload(), {"a": a, "b": b}, machines=other).reason
+    same = dict.fromkeys("ab", "server")
+    assert generator_health(Workload(), {"a": a, "b": b}, machines=same).driven
+    silent = host(0.0, {"a-b/responder": None})  # does not tell its CPU time, so nobody knows whose the rest is
+    assert generator_health(Workload(), {"a": a, "b": silent}, machines=same).driven
+
+
+def test_kernel_workers_of_a_host_count_once_whichever_of_its_devices_work_there() -> None:
+    # All processes take 2 CPUs: 0.5 each of two generators, 0.6 of the kernel's workers, and 0.4 of whoever else.
+    cpu = (0.5, 0.5, 2.0, 0.0)
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=EMPTY, cpu=cpu)
+    b = host(0.0, {"a-b/responder": None}, engine=EMPTY, cpu=cpu)
+    both = ([with_cpu(sample, device_cpu_seconds=0.6 * sample.clock) for sample in samples] for samples in (a, b))
+    window = dict(zip("ab", both, strict=True))
+    health = generator_health(Workload(), window, machines=dict.fromkeys("ab", "server"))
+    assert "took 40% of a CPU" in health.reason
+
+
+def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
+    a = host(0.0, {"a-b/requester": None})
+    b = host(0.0, {"a-b/responder": steady(1e6)}, cpu=(0.3, 0.5, 0.9, 0.0))
+    health = generator_health(Workload(opcode=Opcode.SEND), {"a": a, "b": b})
+    assert not health.driven
+    assert health.reason.startswith("host b: other processes took 60% of a CPU")
+    both = host(0.0, {"a-b/responder": steady(1e6), "b-a/requester": None}, cpu=(0.3, 0.5, 0.9, 0.0))
+    two_ways = Workload(opcode=Opcode.SEND, direction=Direction.BIDIRECTIONAL)
+    assert not generator_health(two_ways, {"a": a, "b": both}).driven
+    assert generator_health(Workload(), {"a": a, "b": b}).driven

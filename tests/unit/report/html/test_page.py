@@ -1,0 +1,287 @@
+"""The HTML report: one file, complete, safe, the same twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collie.app.adapters import ReportContext
+from collie.detect.bounds import plain_sibling
+from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
+from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.errors import CollieError
+from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference
+from collie.ports import HostLost, Measured, RunRecord, SetupFailed
+from collie.report.html.page import environment, render_report, write_page, write_report
+from collie.report.html.unanswered import unanswered
+from collie.report.html.view import campaign_view
+from collie.search.discriminating_counters import DiscriminatingCounter, hint
+from collie.store.memory import MemoryStore
+from collie.store.sqlite import SqliteStore
+from collie.testing.store_suite import measured
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.pruning import Drop
+from collie.workloads.workload import Opcode, Workload
+from tests.support.campaigns import HEADER, SPACE, fill
+from tests.support.html_page import Page
+
+HOSTILE = "<script>alert('x')</script>\"&amp;"
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    store = MemoryStore(HEADER)
+    fill(store)
+    return render_report(store, ReportContext("campaigns/my example", SPACE, 12.3))
+
+
+def test_the_page_is_well_formed(html: str) -> None:
+    page = Page(html)
+    assert html.startswith("<!DOCTYPE html>")
+    assert [name for name, count in page.ids.items() if count > 1] == []
+    assert page.tags["h1"] == 1
+    assert [page.tags[tag] for tag in ("header", "nav", "main", "footer")] == [1, 1, 1, 1]
+    assert page.tags["caption"] == page.tags["table"]
+
+
+def test_the_page_needs_nothing_else(html: str) -> None:
+    page = Page(html)
+    assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", html)
+    assert html.count("<script") == html.count('<script type="application/json"') == 1
+    assert page.tags["link"] == page.tags["img"] == 0
+    assert all(reference.startswith("#") for reference in page.references)
+    assert {reference[1:] for reference in page.references} <= set(page.ids)
+    assert set(re.findall(r"url\(#([^)]+)\)", html)) <= set(page.ids)
+
+
+@pytest.mark.parametrize("symptom", list(Symptom))
+def test_every_symptom_has_a_name_and_an_effect(symptom: Symptom) -> None:
+    assert environment().filters["symptom"](symptom)
+    assert hint(symptom, DiscriminatingCounter("context_miss", "context cache", 3.0, "")).startswith(
+        "queue pair contexts"
+    )
+
+
+def test_the_page_says_what_was_found(html: str) -> None:
+    store = MemoryStore(HEADER)
+    fill(store)
+    text = Page(html).text
+    for anomaly in store.anomalies():
+        assert text.count(anomaly.sentence) == 2
+    assert "2 anomalies on simulated subsystem F" in text
+    assert "qps >= 64" in text
+    assert "opcode == SEND" in text
+    assert "collie reproduce 'campaigns/my example/a1' --controls" in text
+    assert "Not explained to the end: conditions may be missing" in text
+    assert "set-up failed qp timeout run 26: the queue pairs did not connect 6 26, 39, 41, 44, 59, …" in text
+    assert "unsupported no GPU 10 7, 14" in text
+    assert "12.3 s" in text
+    assert "2026-01-01 10:15 UTC" in text
+
+
+def test_the_page_compares_with_the_plain_sibling(html: str) -> None:
+    text = Page(html).text
+    assert "b receives 38 Gbit/s 100 Gbit/s" in text
+    assert "and under its plain sibling in run 1" in text
+
+
+def test_the_page_says_what_a_victim_lost(html: str) -> None:
+    assert "victim" not in Page(html).text
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    for record in full.runs():
+        if isinstance(record.result, Measured):
+            beside = replace(record.result.measurement, victim=Victim(27e6, 3.1e6))
+            store.add_run(replace(record, result=replace(record.result, measurement=beside)))
+    store.add_anomaly(full.anomalies()[0])
+    page = Page(render_report(store, ReportContext("campaigns/my example", SPACE)))
+    assert "The victim beside it keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost." in page.text
+
+
+def test_the_page_names_only_what_is_not_plain() -> None:
+    store = MemoryStore(HEADER)
+    fill(store)
+    views = {item.anomaly.id: item for item in campaign_view(store, ReportContext(space=SPACE)).findings}
+    assert [(row.name, row.here, row.plain) for row in views["a1"].differences] == [
+        ("opcode", "SEND", "WRITE"),
+        ("qps", "64", "8"),
+    ]
+    assert [(row.name, row.here, row.plain) for row in views["a2"].conditions] == [
+        ("wqe_batch >= 8", "8", "1"),
+        (str(views["a2"].anomaly.mfs.conditions[1]), "true", "false"),
+    ]
+
+
+def test_only_runs_of_the_search_are_drawn_as_driven() -> None:
+    store = MemoryStore(HEADER)
+    fill(store)
+    driven = campaign_view(store, ReportContext()).driven
+    assert {item.counter for item in driven} == {"pressure", "rx_packets"}
+    assert sum(len(item.points) for item in driven) == sum(record.driven is not None for record in store.runs())
+    assert any(point.anomalous for item in driven for point in item.points)
+
+
+def test_the_same_record_gives_the_same_bytes(html: str, tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "c", HEADER) as store:
+        fill(store)
+    with SqliteStore.open(tmp_path / "c", read_only=True) as store:
+        assert render_report(store, ReportContext("campaigns/my example", SPACE, 12.3)) == html
+
+
+def test_hostile_text_stays_text() -> None:
+    store = MemoryStore(
+        replace(HEADER, campaign=HOSTILE, testbed={"kind": "hosts", "name": HOSTILE}, settings={HOSTILE: HOSTILE})
+    )
+    store.add_run(replace(measured(1), driven=f"${HOSTILE}", verdict=Verdict(Outcome.NORMAL, HOSTILE)))
+    store.annotate(1, Verdict(Outcome.ANOMALOUS, HOSTILE, Symptom.PAUSE, 0.5, HOSTILE), "tenth")
+    store.add_run(replace(measured(2), driven=f"$x_{HOSTILE}$"))
+    store.add_run(RunRecord(3, HOSTILE, Workload(), SetupFailed(HOSTILE, HOSTILE, 1.0), 100.0))
+    fill_one = MemoryStore(HEADER)
+    fill(fill_one)
+    store.add_anomaly(
+        replace(
+            fill_one.anomalies()[0], reason=HOSTILE, host=HOSTILE, mfs=Mfs((Condition("opcode", Op.EQUAL, HOSTILE),))
+        )
+    )
+    page = Page(render_report(store, ReportContext(HOSTILE)))
+    assert page.tags["script"] == 1
+    assert page.text.count("<script>alert('x')</script>") >= 6
+
+
+def test_the_testbed_is_described_and_what_it_could_not_do() -> None:
+    prints = {
+        "alice": Fingerprint({"nic": {"firmware": "1.2", "vpd": HOSTILE}, "cpu": {"cores": None}}),
+        "bob": Fingerprint({"nic": {"firmware": "1.3", "vpd": HOSTILE}, "cpu": {"cores": 8}}),
+    }
+    changed = Difference("nic.firmware", "1.1", "1.2")
+    context = ReportContext(
+        space=SPACE,
+        fingerprints=prints,
+        changes=(HostDifference("alice", "alice", (changed,)),),
+        dropped=(Drop("qp_type", "XRC, DC", "the device has neither"),),
+    )
+    page = Page(render_report(MemoryStore(HEADER), context))
+    assert "nic.firmware differs 1.2 1.3" in page.text
+    assert "cpu.cores unknown 8" in page.text, "unknown differs from nothing"
+    assert "changed while the campaign was resumed: alice: nic.firmware: 1.1 and 1.2;" in page.text
+    assert "qp_type XRC, DC the device has neither" in page.text
+    assert "kept no fingerprint" in Page(render_report(MemoryStore(HEADER), ReportContext())).text
+
+
+def test_causes_are_counted_without_their_figures() -> None:
+    store = MemoryStore(HEADER)
+    for run, received in enumerate(("4.679", "12"), start=1):
+        reason = f"host b receives {received} Gbit/s, but the window was not stable"
+        store.add_run(replace(measured(run), verdict=Verdict(Outcome.INCONCLUSIVE, reason)))
+    store.add_run(RunRecord(3, "search", Workload(), HostLost("b", "no answer for 20 s", 1.0), 100.0))
+    lost, unstable = unanswered(store.runs())
+    assert (lost.kind, lost.cause, lost.example) == ("host lost", "host b", "no answer for 20 s")
+    assert (unstable.cause, unstable.runs) == ("host b receives … Gbit/s, but the window was not stable", (1, 2))
+
+
+def test_an_anomaly_of_mixed_operations_is_shown() -> None:
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    mixed = Workload(more_opcodes=(Opcode.SEND, Opcode.READ), messages=(64, 1024))
+    mfs = Mfs((Condition("more_opcodes", Op.ONE_OF, ((Opcode.SEND,), (Opcode.SEND, Opcode.READ))),))
+    store.add_anomaly(replace(full.anomalies()[0], workload=mixed, mfs=mfs))
+    text = Page(render_report(store, ReportContext(space=SPACE))).text
+    assert "more_opcodes [SEND, READ] []" in text
+    assert "messages [64 B, 1 KiB] [64 KiB]" in text
+
+
+def test_a_campaign_that_has_just_begun_has_a_report() -> None:
+    text = Page(render_report(MemoryStore(HEADER), ReportContext())).text
+    assert "No anomaly on simulated subsystem F" in text
+    assert "nothing has run yet" in text
+
+
+def test_a_time_that_is_none_is_shown_as_it_is() -> None:
+    assert "yesterday" in Page(render_report(MemoryStore(replace(HEADER, started="yesterday")), ReportContext())).text
+
+
+def test_an_anomaly_without_a_run_or_a_condition_is_shown() -> None:
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    store.add_anomaly(replace(full.anomalies()[0], mfs=Mfs(()), workload=Workload(), symptom=Symptom.LOSS))
+    text = Page(render_report(store, ReportContext())).text
+    assert "nowhere: plain traffic shows it" in text
+    assert "packet loss" in text
+
+
+def test_the_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "report.html"
+    for _ in range(2):
+        write_report(MemoryStore(HEADER), path)
+        assert Page(path.read_text()).tags["h1"] == 1
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+    # The user's own words are bad input; that a campaign's folder takes nothing more is the machine's fault.
+    for is_users, code in ((True, 2), (False, 3)):
+        with pytest.raises(CollieError, match="cannot be written") as refused:
+            write_report(MemoryStore(HEADER), path / "report.html", follow=is_users)
+        assert refused.value.exit_code == code
+
+
+def test_a_link_in_a_campaign_is_replaced_because_another_user_can_have_made_it(tmp_path: Path) -> None:
+    mine, place = tmp_path / "authorized_keys", tmp_path / "report.html"
+    mine.write_text("mine")
+    place.symlink_to(mine)
+    write_page("a page", place)
+    assert (mine.read_text(), place.read_text(), place.is_symlink()) == ("mine", "a page", False)
+
+
+def test_a_page_goes_through_a_link_of_the_user_s_and_into_a_pipe(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "latest.html", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "one.html")
+    for text in ("first", "second"):
+        write_page(text, link, follow=True)
+        assert (link.is_symlink(), (tmp_path / "one.html").read_text()) == (True, text)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_page("into the pipe", pipe, follow=True)
+        assert (pipe.is_fifo(), os.read(reader, 99)) == (True, b"into the pipe"), "it is not replaced by a file"
+    finally:
+        os.close(reader)
+
+
+def test_until_counters_tell_those_that_rose_are_on_the_page() -> None:
+    def run(number: int, purpose: str, workload: Workload, **counters: float | None) -> RunRecord:
+        host = HostMeasurement("b", 1e9, 1e6, 0.2, counters=counters)
+        samples = (Sample(1.0, "b", dict(counters)), Sample(2.0, "b", dict(counters)))
+        verdict = Verdict(Outcome.ANOMALOUS, "it pauses", Symptom.PAUSE, 0.2) if purpose == "confirm" else None
+        measurement = Measurement((host,), 10.0, series=samples)
+        return RunRecord(number, purpose, workload, Measured(measurement, 20.0), number * 20.0, verdict)
+
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    anomaly = full.anomalies()[0]
+    store.add_run(
+        run(1, "sibling", plain_sibling(anomaly.found_as, SPACE), misses=3.0, stalls=0.0, bytes=9e9, new=None)
+    )
+    store.add_run(run(2, "confirm", anomaly.found_as, misses=4.0, stalls=5e6, bytes=1e9, new=7.0))
+    store.add_anomaly(anomaly)
+    page = Page(render_report(store, ReportContext(space=SPACE)))
+    assert "Counters that rose most in run 2 against its plain sibling in run 1" in page.text
+    assert "stalls 5M 0" in page.text
+    assert {source for source, _, _ in page.numbers if "counters" in source} == {
+        "runs/1/counters/stalls",
+        "runs/2/counters/stalls",
+    }
+    assert list(json.loads(page.data)["series"]["a1"]["readings"]) == ["stalls"]
+
+
+def test_the_discriminating_counters_are_on_the_page() -> None:
+    store = MemoryStore(HEADER)
+    fill(store)
+    telling = (DiscriminatingCounter("pressure", "receive WQE cache", 42.0, f"how bad it is {HOSTILE}"),)
+    store.add_anomaly(replace(store.anomalies()[0], telling=telling, hint="receives are late"))
+    page = Page(render_report(store, ReportContext()))
+    assert "Likely: receives are late." in page.text
+    assert "42 times" in page.text
+    assert page.tags["script"] == 1

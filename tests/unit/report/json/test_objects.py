@@ -1,0 +1,265 @@
+"""JSON output of commands."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from enum import StrEnum
+
+import pytest
+
+from collie.campaign.reproduce import CountersAtDiscovery, Reproduction, Trial
+from collie.campaign.single_run import JudgedRun
+from collie.campaign.summary import Summary
+from collie.detect.bounds import UNBOUNDED
+from collie.detect.measurement import GeneratorHealth, Victim
+from collie.detect.reading import RunReading
+from collie.detect.signature import Levels, Signature
+from collie.detect.symptom import Symptom, Verdict, inconclusive
+from collie.ports import Measured, SetupFailed, Unsupported
+from collie.report.json.objects import plain, render_measure, render_reproduction, render_search
+from collie.report.terminal.summary import render_measurement, render_trials
+from collie.workloads.workload import render
+from tests.support.campaigns import HEADER
+from tests.support.strict_json import through_json
+from tests.support.summaries import SCORE
+
+SEARCH_KEYS = [
+    "schema_version",
+    "campaign",
+    "testbed",
+    "recipe",
+    "seed",
+    "dropped",
+    "runs",
+    "failed_runs",
+    "elapsed_seconds",
+    "wall_seconds",
+    "next_hour_chance",
+    "trust",
+    "lost_machines",
+    "path_killers",
+    "pairs",
+    "pairs_set_aside",
+    "anomalies",
+]
+ANOMALY_KEYS = [
+    "id",
+    "symptom",
+    "severity",
+    "workload",
+    "features",
+    "sentence",
+    "found_at_run",
+    "found_at_seconds",
+    "extraction_runs",
+    "complete",
+    "confidence",
+    "revised",
+    "same_as",
+    "telling",
+    "hint",
+]
+
+
+def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
+    document = through_json(render_search(HEADER, summary, 12.3))
+    assert list(document) == SEARCH_KEYS
+    assert [list(anomaly) for anomaly in document["anomalies"]] == [ANOMALY_KEYS] * 2
+    assert document["schema_version"] == 1
+    assert document["campaign"] == "example"
+    assert document["testbed"] == {"kind": "simulated", "subsystem": "F"}
+    assert (document["runs"], document["failed_runs"]) == (71, 3)
+    assert (document["elapsed_seconds"], document["wall_seconds"]) == (1800.25, 12.3)
+    first = document["anomalies"][0]
+    assert first["features"] == [
+        {"dimension": "qps", "op": ">=", "value": 64},
+        {"dimension": "opcode", "op": "==", "value": "SEND"},
+    ]
+    assert first["workload"] == render(summary.anomalies[0].workload)
+    assert first["sentence"] == summary.anomalies[0].sentence
+
+
+def test_a_score_adds_mechanisms_and_itself(summary: Summary) -> None:
+    document = through_json(render_search(HEADER, summary, 12.3, SCORE))
+    assert list(document) == [*SEARCH_KEYS, "score"]
+    assert list(document["anomalies"][0]) == [*ANOMALY_KEYS, "mechanism"]
+    assert [anomaly["mechanism"] for anomaly in document["anomalies"]] == ["receive_wqe_cache", None]
+    assert document["score"] == {
+        "planted": ["receive_wqe_cache", "loopback"],
+        "found": ["receive_wqe_cache"],
+        "missed": ["loopback"],
+        "false": 1,
+    }
+
+
+def test_real_hosts_are_described_as_recorded(summary: Summary) -> None:
+    testbed = {"kind": "hosts", "name": "alice and bob", "nic": None}
+    assert render_search(replace(HEADER, testbed=testbed), summary, 1.0)["testbed"] == testbed
+
+
+def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
+    document = through_json(render_measure(judged))
+    assert list(document) == [
+        "schema_version",
+        "workload",
+        "outcome",
+        "problem",
+        "elapsed_seconds",
+        "measurement",
+        "plain_sibling",
+        "bound",
+        "verdict",
+    ]
+    a, b = document["measurement"]["hosts"]
+    assert (a["host"], a["delivered_bps"]) == ("a", None)
+    assert b["tx_pause_ratio"] == 0.182
+    assert b["counters"]["level"] == 50.0
+    assert len(document["measurement"]["series"]) == 10
+    assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling", "detail": ""}
+    assert document["verdict"]["symptom"] == "pause"
+    assert document["plain_sibling"]["qps"] == 16
+
+
+def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
+    assert isinstance(judged.result, Measured)
+    assert through_json(render_measure(judged))["measurement"]["victim"] is None
+    beside = replace(judged.result.measurement, victim=Victim(27e6, 3.1e6))
+    displayed = replace(judged, result=replace(judged.result, measurement=beside))
+    victim = through_json(render_measure(displayed))["measurement"]["victim"]
+    assert victim == {"alone_bps": 27e6, "beside_bps": 3.1e6, "lost_ratio": pytest.approx(0.885, abs=0.001)}
+    assert "victim  keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost" in render_measurement(displayed)
+    unknown = replace(judged, result=replace(judged.result, measurement=replace(beside, victim=Victim(27e6))))
+    assert "victim  keeps unknown of 27 Mbit/s alone\n" in render_measurement(unknown)
+
+
+def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:
+    failed = replace(judged, result=SetupFailed("qp timeout", "qp 3", 9.0), verdict=None, bound=UNBOUNDED)
+    document = through_json(render_measure(failed))
+    assert (document["outcome"], document["problem"]) == ("setup_failed", "qp timeout: qp 3")
+    assert document["measurement"] is None
+    assert document["verdict"] is None
+    assert document["bound"] == {"bps": None, "pps": None, "source": "specification", "detail": ""}
+    refused = through_json(render_measure(replace(failed, result=Unsupported("no GPU", 0.5))))
+    assert (refused["outcome"], refused["problem"]) == ("unsupported", "no GPU")
+
+
+def with_signature(trial: Trial, signature: Signature) -> Trial:
+    def signed(verdict: Verdict) -> Verdict:
+        return replace(verdict, signature=signature) if verdict.symptom else verdict
+
+    return replace(trial, readings=tuple(replace(each, verdict=signed(each.verdict)) for each in trial.readings))
+
+
+def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction) -> None:
+    document = through_json(render_reproduction("nsdi22-01", reproduction))
+    assert document["reproduced"] == "yes"
+    assert (document["runs"], document["shown"], document["normal"], document["inconclusive"]) == (3, 2, 0, 1)
+    (control,) = document["controls"]
+    assert control["broken"] == {"dimension": "qps", "op": ">=", "value": 64}
+    assert (control["runs"], control["shown"], control["normal"]) == (3, 0, 3)
+    assert control["explains"] is True
+    assert document["uncontrolled"] == [{"dimension": "opcode", "op": "==", "value": "SEND"}]
+    assert (document["symptoms"], document["signature"]) == ({"pause": 2}, None)
+    interval = document["shown_ratio_interval"]
+    assert (interval["method"], interval["confidence"], interval["high"]) == ("wilson", 0.95, 1.0)
+    assert interval["low"] == pytest.approx(0.342, abs=1e-3)  # of the two runs that said anything
+    assert (document["delivered_bps"], control["delivered_bps"]) == ([60e6, 40e6, None], [1e9, 1e9, 1e9])
+
+
+@pytest.mark.parametrize(
+    ("now", "same", "reported"),
+    [
+        ({"misses": 4.0}, True, "the same counters are raised as when it was found: misses x16"),
+        (
+            {"stalls": 5.0, "misses": 0.5},
+            False,
+            "other counters are raised: stalls x32, misses x1; when it was found: misses x8",
+        ),
+        ({}, False, "no counter is raised; when it was found: misses x8"),
+    ],
+)
+def test_reproduce_says_whether_the_counters_moved_as_they_did(
+    reproduction: Reproduction, now: dict[str, float], same: bool, reported: str
+) -> None:
+    trial = with_signature(reproduction.trial, Signature(tuple(now.items())))
+    at_discovery = CountersAtDiscovery(Signature((("misses", 3.0),)), Levels({"misses": 0.01, "stalls": 0.01}))
+    found = replace(reproduction, trial=trial, at_discovery=at_discovery)
+    document = through_json(render_reproduction("nsdi22-01", found))["signature"]
+    assert document["same"] is same
+    assert document["then"] == [{"counter": "misses", "times_ordinary": 8.0}]
+    assert [each["counter"] for each in document["now"]] == list(now)
+    assert reported in render_trials("nsdi22-01", found).splitlines()
+
+
+def test_counters_that_never_moved_do_not_discriminate(reproduction: Reproduction) -> None:
+    silent = with_signature(reproduction.trial, Signature())
+    at_discovery = CountersAtDiscovery(Signature(), Levels({"misses": 0.01}))
+    found = replace(reproduction, trial=silent, at_discovery=at_discovery)
+    assert render_reproduction("nsdi22-01", found)["signature"] == {"same": None, "then": [], "now": []}
+    unshown = replace(found, symptom=Symptom.LOSS)
+    assert render_reproduction("nsdi22-01", unshown)["signature"]["now"] is None
+    assert "not the same symptom: pause in 2" in render_trials("nsdi22-01", unshown).splitlines()
+
+
+def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Reproduction) -> None:
+    still = replace(reproduction.controls[0], readings=reproduction.trial.readings)
+    found = replace(reproduction, controls=(still,), uncontrolled=())
+    assert through_json(render_reproduction("nsdi22-01", found))["controls"][0]["explains"] is False
+    assert render_trials("nsdi22-01", found, ()).splitlines()[-4:-2] == [
+        "without qps >= 64: pause in 2 of 3 runs, normal in 0, inconclusive in 1",
+        "    still shows without qps >= 64: that condition does not explain it",
+    ]
+    void = replace(still, readings=(RunReading(inconclusive("link changed")),) * 3)
+    silent = replace(reproduction, controls=(void,))
+    assert through_json(render_reproduction("nsdi22-01", silent))["controls"][0]["explains"] is None
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+def test_models_become_plain_values() -> None:
+    assert plain({"a": (1, True, None, math.inf, math.nan, 0.1, Colour.RED, GeneratorHealth(reason="x"))}) == {
+        "a": [
+            1,
+            True,
+            None,
+            None,
+            None,
+            0.1,
+            "red",
+            {
+                "driven": True,
+                "reason": "x",
+                "idle_poll_ratio": None,
+                "empty_queue_ratio": None,
+                "completion_errors": {},
+                "qp_rate_ratio": None,
+                "slowest_qp_share": None,
+                "cpu_wait_ratio": None,
+                "data_path": None,
+                "queue_fill_ratio": None,
+            },
+        ]
+    }
+    with pytest.raises(TypeError, match="cannot be recorded"):
+        plain(object())
+
+
+def test_counters_and_expectations_are_in_the_json(full: Summary, summary: Summary) -> None:
+    document = through_json(render_search(HEADER, full, 12.3))
+    assert document["next_hour_chance"] == 0.12
+    assert document["trust"] == {
+        "judged_runs": 60,
+        "dropped_suspicions": 1,
+        "disturbed_ratio": 0.025,
+        "false_chance": 0.0004,
+        "miss_chance": 0.28,
+    }
+    assert document["anomalies"][0]["telling"] == [
+        {"counter": "pressure", "component": "receive WQE cache", "factor": 1234.5}
+    ]
+    assert document["anomalies"][0]["hint"] == "receives are late"
+    unknown = through_json(render_search(HEADER, summary, 12.3))
+    assert (unknown["next_hour_chance"], unknown["trust"]) == (None, None)

@@ -1,0 +1,119 @@
+"""Summaries, measurements and reproductions as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collie.campaign.reproduce import Reproduction
+from collie.campaign.single_run import JudgedRun
+from collie.campaign.summary import Summary
+from collie.detect.bounds import UNBOUNDED
+from collie.detect.measurement import GeneratorHealth
+from collie.ports import Measured, SetupFailed, Unsupported
+from collie.report.terminal.summary import render_measurement, render_summary, render_trials
+from tests.support.campaigns import HEADER
+from tests.support.summaries import SCORE
+
+
+def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None:
+    text = render_summary(HEADER, summary, 12.3, SCORE)
+    lines = text.splitlines()
+    assert lines[0] == "2 anomalies on simulated subsystem F in 71 runs: 30 min of testbed time, 12.3 s of yours"
+    for anomaly in summary.anomalies:
+        assert f"    {anomaly.sentence}" in lines
+        assert f"    {anomaly.mfs}" in lines
+    assert "a2  low throughput, severity 62%, found in run 5, after 3 min, not explained to the end" in lines
+    assert "3 runs could not be set up: 1 x agent gone, 2 x qp timeout." in lines
+    assert "10 runs asked for what the device cannot do." in lines
+    assert "Ended early: what was found explains all that could still be proposed." in lines
+    assert "Score: 1 of 2 planted mechanisms found, 1 false; missed: loopback." in lines
+    assert "\x1b" not in text
+
+
+def test_the_summary_of_nothing_says_so(summary: Summary) -> None:
+    empty = replace(summary, anomalies=(), failed_runs={}, unsupported_runs=0, ended_by="budget", runs=1)
+    text = render_summary(HEADER, empty, 0.5)
+    assert text == "No anomaly on simulated subsystem F in 1 run: 30 min of testbed time, 0.5 s of yours"
+
+
+def test_brackets_of_hosts_are_no_markup(summary: Summary) -> None:
+    strange = replace(summary, failed_runs={"[red]ib_uverbs[/red] :smile:": 1})
+    assert "1 x [red]ib_uverbs[/red] :smile:." in render_summary(HEADER, strange, 1.0)
+
+
+def test_a_measurement_is_printed_with_its_verdict_and_counters(judged: JudgedRun) -> None:
+    lines = render_measurement(judged).splitlines()
+    assert lines[0] == "RC SEND: qps 64 (plain 16)"
+    assert lines[1] == "anomalous: pause, severity 18%"
+    assert "host a  sends pause 0%, receives pause 0%" in lines
+    assert any(line.startswith("host b  receives 100 Gbit/s, 3.05 Mpps (bound 100 Gbit/s") for line in lines)
+    assert any(line.split() == ["level", "50", "50"] for line in lines)
+
+
+def test_a_measurement_names_its_problems(judged: JudgedRun) -> None:
+    assert isinstance(judged.result, Measured)
+    measurement = judged.result.measurement
+    weak = replace(
+        measurement,
+        stable=False,
+        health=GeneratorHealth(driven=False, reason="one CPU"),
+        hosts=(
+            replace(
+                measurement.hosts[0],
+                tx_pause_ratio=None,
+                tx_pause_frames=1234.0,
+                loss_ratio=0.02,
+                counters={"level": None},
+            ),
+            measurement.hosts[1],
+        ),
+        notes=("host a: PFC is off",),
+    )
+    reported = render_measurement(replace(judged, result=replace(judged.result, measurement=weak), bound=UNBOUNDED))
+    assert "not stable; the generator could not drive the workload: one CPU" in reported
+    assert "sends 1,234 pause frames/s; loses 2.0% of its packets" in reported
+    assert "note: host a: PFC is off" in reported
+    assert "bound unbounded, unbounded by the specification" in reported
+    assert "unknown" in reported
+    failed = render_measurement(replace(judged, result=SetupFailed("qp timeout", "qp 3", 9.0), verdict=None))
+    assert failed.splitlines()[1:] == ["could not be set up: qp timeout", "    qp 3"]
+    refused = render_measurement(replace(judged, result=Unsupported("no GPU", 0.5), verdict=None))
+    assert refused.splitlines()[1:] == ["unsupported: no GPU"]
+
+
+def test_a_reproduction_is_printed_with_its_controls(reproduction: Reproduction) -> None:
+    assert render_trials("nsdi22-01", reproduction).splitlines() == [
+        "reproduced: yes",
+        "nsdi22-01: pause in 2 of 3 runs, normal in 0, inconclusive in 1 (34 % to 100 % of its runs, 95 % confidence)",
+        "    anomalous: host b sends pause",
+        "    anomalous: host b sends pause",
+        "    inconclusive: link changed",
+        "    delivered: 50 Mbit/s (40 Mbit/s to 60 Mbit/s); severity: 30% (20% to 40%)",
+        "too little is on record of which counters it raised when it was found, so they are not compared",
+        "without qps >= 64: pause in 0 of 3 runs, normal in 3",
+        "    delivered: 1 Gbit/s",
+        "no value of the space breaks opcode == SEND alone",
+        "what it was found on is not on record, so nothing can be said of what differs",
+    ]
+
+
+def test_colour_is_left_out_on_request_and_put_in_for_a_terminal(
+    summary: Summary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in render_summary(HEADER, summary, 1.0)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in render_summary(HEADER, summary, 1.0)
+    assert "\x1b[1;31m" not in render_summary(HEADER, summary, 1.0)
+
+
+def test_counters_and_expectations_are_in_the_text(full: Summary) -> None:
+    text = render_summary(HEADER, full, 12.3)
+    assert "moved most against plain traffic: pressure (receive WQE cache, over 1000 times)" in text
+    assert "likely: receives are late" in text
+    why = "3 of 9 kinds were seen once, 1 came in the second half; the last 2.1 h ago"
+    assert f"Another find in the next hour: 12 % ({why})." in text
+    assert "1 of 60 runs looked anomalous and did not show again; chance of a false anomaly: under 0.1 %" in text

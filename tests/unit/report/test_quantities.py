@@ -1,0 +1,107 @@
+"""Numbers and counts as people read them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from rich.console import Console
+
+from collie.campaign.progress import CampaignProgress, FailedRun
+from collie.cli.progress import live_view, plain_line
+from collie.detect.compare import Effect, Spread
+from collie.report.figures.scale import engineering
+from collie.report.json.objects import plain
+from collie.report.quantities import name_testbed, packet_rate, percent, rate, rate as bit_rate, show
+from collie.report.terminal.gate import _effect, describe_effect
+from collie.workloads.units import format_count, format_number
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "written"),
+    [
+        (-0.04, ".1f", "0.0"),
+        (-0.04, "+.1f", "0.0"),
+        (0.004, "+.2f", "0.00"),
+        (-0.0, ",.4g", "0"),
+        (-0.001, ".0%", "0%"),
+        (-0.06, "+.1f", "-0.1"),
+        (0.006, "+.2f", "+0.01"),
+        (-1234.5, ",.6g", "-1,234.5"),
+        (float("-inf"), "+.1f", "-inf"),
+    ],
+)
+def test_what_rounds_to_zero_has_no_sign(value: float, form: str, written: str) -> None:
+    assert format_number(value, form) == written
+
+
+def test_no_quantity_of_a_report_is_a_negative_zero() -> None:
+    for write in (percent, rate, packet_rate, engineering):
+        assert "-" not in write(-0.0)
+    assert percent(-0.001) == "0%"
+    assert str(plain({"severity": -0.0, "list": [-0.0]})) == "{'severity': 0.0, 'list': [0.0]}"
+
+
+def test_an_effect_that_rounds_to_zero_has_no_sign() -> None:
+    tiny = Spread(-0.0, -0.0, -0.0)
+    effect = Effect(severity=Spread(-0.001, -0.004, 0.012), throughput_ratio=None, pause_difference=tiny, coverage=0.9)
+    assert describe_effect(effect) == "pause 0.0 points, severity 0.00 (0.00 to +0.01)"
+    reported = _effect(effect)
+    assert reported is not None
+    assert str(reported["pause_ratio_difference"]) == "{'median': 0.0, 'low': 0.0, 'high': 0.0}"
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "written"),
+    [
+        (0, "run", "0 runs"),
+        (1, "run", "1 run"),
+        ("1", "run", "1 run"),
+        (2, "run", "2 runs"),
+        (1, "anomaly", "1 anomaly"),
+        (3, "anomaly", "3 anomalies"),
+        (2, "witness", "2 witnesses"),
+        (2, "key", "2 keys"),
+        (2, "queue pair", "2 queue pairs"),
+    ],
+)
+def test_things_are_counted(count: int | str, noun: str, written: str) -> None:
+    assert format_count(count, noun) == written
+
+
+def test_one_run_is_no_runs_on_the_live_view() -> None:
+    standing = CampaignProgress(runs=1, failed_runs=1, last_failure=FailedRun(1, "qp timeout"), runs_per_minute=1.0)
+    assert plain_line(standing) == "1 run, 0 s; no anomaly yet; 1 run per minute"
+    console = Console(width=200)
+    with console.capture() as displayed:
+        console.print(live_view(standing))
+    assert re.search(r"failed +1 run, last run 1: qp timeout", displayed.get())
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (None, "unknown"),
+        (math.inf, "unbounded"),
+        (2.5e8, "250 Mpps"),
+        (12_345.0, "12.3 kpps"),
+        (7.0, "7 pps"),
+    ],
+)
+def test_packet_rates_are_worded(rate: float | None, text: str) -> None:
+    assert packet_rate(rate) == text
+
+
+def test_values_are_worded_as_in_workload_files() -> None:
+    assert show("messages", (64, 65536)) == "[64 B, 64 KiB]"
+    assert show("mr_bytes", 2 << 20) == "2 MiB"
+    assert show("srq", True) == "true"
+    assert show("qps", 8) == "8"
+    assert bit_rate(None) == percent(None) == "unknown"
+    assert bit_rate(1e9) == "1 Gbit/s"
+    assert name_testbed({"kind": "fake"}) == "fake"
+    assert name_testbed({"kind": "hosts", "name": "alice and bob"}) == "hosts alice and bob"
+    assert name_testbed({"kind": "hosts", "name": "a,b", "pairs": ["a,b", "c,d"]}) == "hosts a,b; c,d"
+    across = {"kind": "hosts", "name": "s/a,s/b", "loopback_across_ports": {"s": ["s/a", "s/b"]}}
+    assert name_testbed(across) == "hosts s/a,s/b (loopback across ports of s)"

@@ -1,0 +1,70 @@
+"""Identifiers and sentences of anomalies."""
+
+from __future__ import annotations
+
+import pytest
+
+from collie.detect.symptom import Symptom
+from collie.search.anomaly import Anomaly, anomaly_id, require_id
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Opcode, QpType, Workload
+
+
+@pytest.mark.parametrize("name", ["fw=22.36-a1", "prod baseline-a1", "_a", "x" * 70, "a/b/c", "\u00e9"])
+def test_every_name_of_a_case_makes_an_id(name: str) -> None:
+    assert require_id(anomaly_id(name))
+    assert anomaly_id(name) != anomaly_id(name + "2")
+    assert anomaly_id("prod-a1.without-qps-min") == "prod-a1.without-qps-min"
+
+
+def finding(*conditions: Condition, complete: bool) -> Anomaly:
+    workload = Workload(qp_type=QpType.UC, loopback=True)
+    mfs = Mfs(conditions)
+    return Anomaly("a1", Symptom.PAUSE, 0.2, workload, workload, mfs, "host b sends pause", "b", 1, 1.0, 1, complete)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "complete", "sentence"),
+    [
+        ([], False, "UC WRITE, not explained yet: host b sends pause."),
+        ([], True, "Any workload of the space: host b sends pause."),
+        (
+            [
+                Condition("qp_type", Op.EQUAL, "UC"),
+                Condition("more_opcodes", Op.ONE_OF, ((), (Opcode.SEND, Opcode.SEND_WITH_IMM))),
+                Condition("huge_pages", Op.EQUAL, True),
+            ],
+            True,
+            "UC when nothing or SEND and SEND_WITH_IMM is mixed in and buffers are on huge pages: host b sends pause.",
+        ),
+        (
+            [Condition("loopback", Op.EQUAL, True)],
+            False,
+            "UC WRITE when loopback traffic runs beside it: host b sends pause (not explained to the end).",
+        ),
+        (
+            [Condition("qp_type", Op.ONE_OF, ("RC", "UC"))],
+            False,
+            "RC/UC WRITE: host b sends pause (not explained to the end).",
+        ),
+        (
+            [Condition("loopback", Op.EQUAL, True)],
+            True,
+            "Any traffic (seen with UC WRITE) when loopback traffic runs beside it: host b sends pause.",
+        ),
+        (
+            [Condition("opcode", Op.EQUAL, "WRITE"), Condition("wqe_batch", Op.AT_MOST, 1)],
+            True,
+            "WRITE when work requests are posted one by one: host b sends pause.",
+        ),
+        (
+            [Condition("opcode", Op.EQUAL, "WRITE"), Condition("sge_count", Op.AT_LEAST, 2)],
+            True,
+            "WRITE when there are at least 2 scatter/gather entries: host b sends pause.",
+        ),
+    ],
+)
+def test_a_sentence_claims_no_more_than_was_explained(
+    conditions: list[Condition], complete: bool, sentence: str
+) -> None:
+    assert finding(*conditions, complete=complete).sentence == sentence

@@ -1,0 +1,61 @@
+"""Evidence of runs on an anomaly."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from collie.content.spaces import load_space
+from collie.detect.signature import Signature
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.search.candidates import Candidates
+from collie.search.evidence import Evidence, weigh
+from collie.search.recipe import Extraction
+
+SPACE = load_space("nsdi22")
+
+CAUSE = Signature((("misses", 5.0),))
+NORMAL = Verdict(Outcome.NORMAL, "fine")
+
+
+def anomalous(symptom: Symptom, *raised: tuple[str, float]) -> Verdict:
+    return Verdict(Outcome.ANOMALOUS, "bad", symptom, 0.3, "b", signature=Signature(raised))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "low", "high"),
+    [
+        (anomalous(Symptom.PAUSE, ("misses", 4.0)), 0.9, 1.0),
+        (anomalous(Symptom.PAUSE, ("misses", 4.0), ("stalls", 4.0)), 0.3, 0.9),
+        (anomalous(Symptom.PAUSE, ("stalls", 6.0)), 0.0, 0.0),
+        (NORMAL, -1.0, -1.0),
+        (inconclusive("the generator was slow"), 0.0, 0.0),
+        (anomalous(Symptom.LOW_THROUGHPUT, ("misses", 5.0)), -1.0, -1.0),
+    ],
+)
+def test_a_run_speaks_for_an_anomaly_as_far_as_symptom_and_counters_agree(
+    verdict: Verdict, low: float, high: float
+) -> None:
+    assert low <= weigh(verdict, Symptom.PAUSE, CAUSE) <= high
+
+
+def test_a_host_that_pauses_hides_whether_throughput_would_fall() -> None:
+    assert weigh(anomalous(Symptom.PAUSE, ("misses", 5.0)), Symptom.LOW_THROUGHPUT, CAUSE) == 0.0
+
+
+def test_another_anomaly_is_expected_where_it_was_observed() -> None:
+    finding = SPACE.base.with_(qps=512)
+    hidden = finding.with_(loopback=True)
+    measured = [
+        (finding, anomalous(Symptom.PAUSE, ("misses", 5.0))),
+        (hidden, anomalous(Symptom.PAUSE, ("drops", 8.0))),
+    ]
+    evidence = Evidence(finding, Symptom.PAUSE, SPACE, lambda _workload: False, measured)
+    left = evidence.hypotheses(Extraction(), 1)
+    around = Candidates(SPACE, evidence.limits, Random(1), lambda _workload: True).around(finding, left)
+    chances = evidence.chance_hidden(around)
+    by_workload = {candidate.workload: chance for candidate, chance in zip(around, chances, strict=True)}
+    assert by_workload[hidden] > 0.8
+    assert float(np.median(chances)) < 0.1

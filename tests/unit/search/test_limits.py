@@ -1,0 +1,41 @@
+"""Limits that an explanation can set."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from collie.content.spaces import load_space
+from collie.search.limits import CandidateLimits
+from collie.workloads.feature import Condition, Op
+from collie.workloads.workload import QpType
+
+SPACE = load_space("nsdi22")
+
+
+def test_the_finding_satisfies_every_limit_and_each_names_its_exclusions() -> None:
+    rng = Random(1)
+    for _ in range(50):
+        finding, other = SPACE.sample(rng), SPACE.sample(rng)
+        limits = CandidateLimits(SPACE, finding)
+        here, there = limits.coordinates(finding), limits.coordinates(other)
+        for index, limit in enumerate(limits.limits):
+            assert (here[index] >= limit.thresholds).all()
+            assert np.exp(limit.log_prior).sum() == pytest.approx(1.0)
+            if limit.op is Op.EQUAL:
+                continue
+            for value, threshold in zip(limit.values, limit.thresholds[1:], strict=True):
+                condition = Condition(limit.feature, limit.op, value)
+                assert condition.holds(other) == (there[index] >= threshold), condition
+
+
+def test_a_set_of_values_holds_those_that_showed() -> None:
+    limits = CandidateLimits(SPACE, SPACE.base)
+    chosen = [int(limit.feature == "qp_type" and limit.values == (QpType.UD,)) for limit in limits.limits]
+    looping = SPACE.base.with_(loopback=True)
+    assert limits.conditions(chosen, [SPACE.base]) == [Condition("qp_type", Op.EQUAL, QpType.RC)]
+    both = limits.conditions(chosen, [SPACE.base, looping.with_(qp_type=QpType.UC)])
+    assert both == [Condition("qp_type", Op.ONE_OF, (QpType.RC, QpType.UC))]
+    assert limits.conditions([0] * len(limits.limits), [SPACE.base]) == []

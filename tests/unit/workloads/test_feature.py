@@ -1,0 +1,34 @@
+"""Features, conditions and sets of conditions."""
+
+from __future__ import annotations
+
+from collie.workloads.feature import Condition, Mfs, Op, feature_value
+from collie.workloads.workload import (
+    Direction,
+    QpType,
+    Workload,
+)
+
+
+def test_features_derive_totals_and_extremes() -> None:
+    workload = Workload(
+        qps=8, mrs_per_qp=4, messages=(128, 65536), direction=Direction.BIDIRECTIONAL, recv_wq_depth=16, sge_count=2
+    )
+    expected = {
+        "min_message_bytes": 128, "max_message_bytes": 65536, "total_qps": 16, "total_mrs": 32,
+        "total_recv_wqes": 128, "min_segment_bytes": 64, "max_segment_bytes": 32768,
+    }  # fmt: skip
+    assert {name: feature_value(workload, name) for name in expected} == expected
+
+
+def test_an_mfs_covers_what_satisfies_every_condition() -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 64), Condition("qp_type", Op.ONE_OF, (QpType.UD, QpType.UC))))
+    inside = Workload(wqe_batch=64, qp_type=QpType.UC)
+    assert mfs.covers(inside)
+    assert not mfs.covers(inside.with_(wqe_batch=32))
+    assert not mfs.covers(inside.with_(qp_type=QpType.RC))
+    assert str(mfs) == "wqe_batch >= 64 and qp_type in {UD, UC}"
+
+
+def test_an_empty_mfs_explains_nothing() -> None:
+    assert not Mfs(()).covers(Workload())

@@ -1,0 +1,84 @@
+"""Spaces: samples, mutations and narrowing."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, strategies as st
+
+from collie.content.spaces import load_space
+from collie.workloads.space import Space
+from collie.workloads.workload import (
+    QpType,
+    Workload,
+    stable_text,
+)
+
+NSDI22 = load_space("nsdi22")
+
+SOFT_ROCE = load_space("soft-roce")
+spaces = st.sampled_from([NSDI22, SOFT_ROCE])
+seeds = st.integers(0, 2**32)
+
+
+@given(spaces, seeds)
+def test_every_sample_is_in_its_space(space: Space, seed: int) -> None:
+    assert space.complaints(space.sample(Random(seed))) == []
+
+
+@given(spaces, seeds)
+def test_a_mutation_is_in_the_space_and_differs_in_one_dimension(space: Space, seed: int) -> None:
+    rng = Random(seed)
+    workload = space.sample(rng)
+    other = space.mutate(workload, rng)
+    assert space.complaints(other) == []
+    assert sum(workload.get(name) != other.get(name) for name in space.dimensions) == 1
+
+
+@given(spaces)
+def test_the_plain_workload_is_in_its_space(space: Space) -> None:
+    assert space.complaints(space.base) == []
+
+
+def test_drawing_reaches_every_value_of_every_ladder() -> None:
+    rng = Random(1)
+    drawn = [SOFT_ROCE.sample(rng) for _ in range(1500)]
+    for name, dimension in SOFT_ROCE.dimensions.items():
+        if name != "messages":
+            assert {workload.get(name) for workload in drawn} == set(dimension.candidates()), name
+
+
+def test_narrowing_fixes_and_limits() -> None:
+    space = NSDI22.narrowed({"qp_type": QpType.UD}, {"qps": 100, "messages": 1000})
+    assert "qp_type" not in space.dimensions
+    for seed in range(50):
+        workload = space.sample(Random(seed))
+        assert workload.qp_type is QpType.UD
+        assert workload.qps <= 100
+        assert max(workload.messages) <= 1000
+    assert space.log10_size() < NSDI22.log10_size()
+
+
+@pytest.mark.parametrize(
+    ("fix", "limit", "message"),
+    [
+        ({"qqs": 1}, {}, "no dimension 'qqs'"),
+        ({"qps": 30000}, {}, "out of range"),
+        ({}, {"qps": 0}, "leaves nothing"),
+        ({}, {"opcode": 4}, "no ordered dimension"),
+    ],
+)
+def test_narrowing_refuses_what_is_not_there(fix: dict[str, object], limit: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NSDI22.narrowed(fix, limit)
+
+
+def test_a_field_at_its_default_that_came_later_changes_no_draw() -> None:
+    first = stable_text(Workload())
+    assert first.startswith(
+        "Workload(direction=<Direction.UNIDIRECTIONAL: 'unidirectional'>, loopback=False, numa_node=0, "
+    )
+    assert first.endswith("sq_psn=0, traffic_class=0, hop_limit=64)")
+    assert first.count("=") == 31
+    assert "requesters=2" in stable_text(Workload(requesters=2))
