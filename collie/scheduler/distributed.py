@@ -49,18 +49,11 @@ _SPECIFICATIONS = 4096
 
 @dataclass(frozen=True)
 class Patience:
-    """Deadlines towards a scheduler.
-
-    Attributes:
-        connect_seconds: for its first answer.
-        worker_seconds: longest wait of a pair for a worker.
-        answer_seconds: for its list of workers. A slow machine takes 10 s. A controller that was stopped finds the
-            first one past.
-    """
+    """Deadlines of a scheduler's first answer, of a worker for a pair, and of the list of workers."""
 
     connect_seconds: float = 10.0
     worker_seconds: float = 60.0
-    answer_seconds: Sequence[float] = (12.0, 3.0)
+    answer_seconds: Sequence[float] = (12.0, 3.0)  # a slow machine takes 10 s, a stopped controller finds one past
 
 
 _PATIENCE = Patience()
@@ -76,13 +69,8 @@ class Workers:
     def __init__(self, address: str, patience: Patience = _PATIENCE) -> None:
         self.address, self._dask, self._patience = address, require_usable(address), patience
         try:
-            self._client = self._dask.Client(
-                address,
-                timeout=patience.connect_seconds,
-                set_as_default=False,
-                name="collie",
-                heartbeat_interval="2s",
-            )
+            options = {"set_as_default": False, "name": "collie", "heartbeat_interval": "2s"}
+            self._client = self._dask.Client(address, timeout=patience.connect_seconds, **options)
         except (OSError, ValueError, TypeError) as error:
             raise TestbedError(f"no scheduler answers at {address}: {error}. Start one by: dask scheduler") from None
         self._driven_by: dict[str, str] = {}

@@ -17,9 +17,9 @@ from hypothesis import given, settings, strategies as st
 from collie.content.anomalies import load_reference
 from collie.content.applications import load_application
 from collie.content.catalogs import load_catalog
+from collie.content.fields import load_workload
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
-from collie.content.workload_files import load_workload
 from collie.errors import ContentError
 from collie.workloads.feature import FEATURE_NAMES
 

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from collie.content.fields import load_workload
 from collie.content.spaces import load_space
-from collie.content.workload_files import load_workload
 from collie.errors import ContentError
 from collie.workloads.workload import Opcode, QpType, Workload, render
 
