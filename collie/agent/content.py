@@ -124,13 +124,13 @@ def verify(
             wrong += tally.wrong
             if tally.wrong and first is None:
                 offset = first_difference(found, right[part], untouched)
-                shown = slice(offset, offset + SHOWN_BYTES)
+                window = slice(offset, offset + SHOWN_BYTES)
                 first = {
                     "qp": pair,
                     "mr": mr,
                     "offset": part.start + offset,
-                    "expected": right[part][shown].hex(),
-                    "found": found[shown].hex(),
+                    "expected": right[part][window].hex(),
+                    "found": found[window].hex(),
                 }
     return {"checked_bytes": checked, "wrong_bytes": wrong, "first_wrong": first}
 

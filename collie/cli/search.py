@@ -193,8 +193,8 @@ def _dry_run(choice: SearchChoice, output: str) -> int:
 def _print_item(key: str, value: Any) -> None:
     match value:
         case dict():
-            shown = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
-            items = ", ".join(f"{name} {show(name, item)}" for name, item in shown.items())
+            values = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
+            items = ", ".join(f"{name} {show(name, item)}" for name, item in values.items())
             click.echo(f"{key:22} {items or 'none'}")
         case [dict(), *_]:
             for item in value:

@@ -172,15 +172,15 @@ def _wording(details: ErrorDetails) -> str:
         choices = re.findall(r"'([^']*)'", str(context["expected"])) or [str(context["expected"])]
         close = difflib.get_close_matches(str(given), choices, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        return f"{_shown(given)} is unknown; {hint}one of {', '.join(choices)}"
+        return f"{_worded(given)} is unknown; {hint}one of {', '.join(choices)}"
     if kind.startswith("float_") and isinstance(given, str) and re.fullmatch(r"\d{1,3}(\.\d{1,9})?\s*%", given):
         return f"{given!r} should be a share of 1; write {float(given.rstrip(' %')) / 100:g}"
     if kind in _WORDINGS:
-        return f"{_shown(given)} {_WORDINGS[kind].format(**context)}"
-    return f"{_shown(given)}: {details['msg'][:1].lower()}{details['msg'][1:]}"
+        return f"{_worded(given)} {_WORDINGS[kind].format(**context)}"
+    return f"{_worded(given)}: {details['msg'][:1].lower()}{details['msg'][1:]}"
 
 
-def _shown(given: Any) -> str:
+def _worded(given: Any) -> str:
     if given is None or isinstance(given, bool):
         text = {None: "nothing", True: "true", False: "false"}[given]
     else:

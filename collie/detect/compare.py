@@ -107,10 +107,10 @@ class Comparison:
     @property
     def effect(self) -> Effect | None:
         """The size of the change over the conclusive pairs, or None without any."""
-        telling = [pair for pair in self.pairs if pair.sign is not None]
-        if not telling:
+        conclusive = [pair for pair in self.pairs if pair.sign is not None]
+        if not conclusive:
             return None
-        both = [(pair.before, pair.after) for pair in telling]
+        both = [(pair.before, pair.after) for pair in conclusive]
         severities = [
             after.verdict.severity - before.verdict.severity
             for before, after in both
@@ -127,7 +127,7 @@ class Comparison:
             if before.pause_ratio is not None and after.pause_ratio is not None
         ]
         # Each pair lies above or below the median with chance 1/2: all on one side with 2^(1 - n).
-        return Effect(_spread(severities), _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - len(telling)))
+        return Effect(_spread(severities), _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - len(conclusive)))
 
     def reproduced(self, side: Side) -> Verdict | None:
         """Return one side's anomalous verdict of median severity, or None when most of its runs are healthy."""
@@ -185,8 +185,8 @@ def _counts(pairs: Sequence[RunPair]) -> dict[Sign | None, int]:
 
 def _is_hopeless(counts: Mapping[Sign | None, int], rule: PairRule) -> bool:
     """Whether so many pairs are inconclusive that more of them would not decide either."""
-    telling = sum(counts.values()) - counts[None]
-    return counts[None] > rule.void + telling
+    conclusive = sum(counts.values()) - counts[None]
+    return counts[None] > rule.void + conclusive
 
 
 def _is_decided(pairs: Sequence[RunPair], rule: PairRule) -> bool:
@@ -204,23 +204,23 @@ def _is_decided(pairs: Sequence[RunPair], rule: PairRule) -> bool:
 def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> Comparison:
     counts = _counts(pairs)
     worse, better, same = counts[Sign.WORSE], counts[Sign.BETTER], counts[Sign.SAME]
-    telling = worse + better + same
+    conclusive = worse + better + same
     result = Comparison(Change.INCONCLUSIVE, "", pairs)
     before, after = result.reproduced(Side.BASELINE), result.reproduced(Side.CANDIDATE)
     if worse >= rule.needed:
-        confidence = 1.0 - tail(telling, worse, chances.differ)
+        confidence = 1.0 - tail(conclusive, worse, chances.differ)
         change = Change.NEW if before is None else Change.WORSE
         return Comparison(change, _reasons(pairs, Sign.WORSE), pairs, (), confidence)
     if better >= rule.needed:
-        confidence = 1.0 - tail(telling, better, chances.differ)
+        confidence = 1.0 - tail(conclusive, better, chances.differ)
         gone = Change.FIXED if before is not None else Change.HEALTHY
         return Comparison(gone if after is None else Change.STILL, _reasons(pairs, Sign.BETTER), pairs, (), confidence)
     if _is_hopeless(counts, rule):
         reason = next(r.verdict.reason for p in reversed(pairs) for r in p[:2] if r.verdict.is_inconclusive)
         silent = format_count(counts[None], "pair")
         return Comparison(Change.INCONCLUSIVE, f"{silent} without an answer: {reason}", pairs)
-    if 2 * max(worse, better) > telling:
-        counted = f"{worse} of {format_count(telling, 'pair')} worse, {better} better"
+    if 2 * max(worse, better) > conclusive:
+        counted = f"{worse} of {format_count(conclusive, 'pair')} worse, {better} better"
         text = f"{counted}; {rule.needed} of one kind decide"
         return Comparison(Change.INCONCLUSIVE, text, pairs)
     reproduced = after if after is not None else before

@@ -42,9 +42,9 @@ def reading_of(verdict: Verdict, measurement: Measurement) -> RunReading:
 
 def typical(readings: Sequence[RunReading]) -> RunReading | None:
     """Return the middle reading among those of the majority, or None without a conclusive one."""
-    telling = [reading for reading in readings if not reading.verdict.is_inconclusive]
-    reproduced = [reading for reading in telling if reading.verdict.is_anomalous]
-    agreed = reproduced if 2 * len(reproduced) > len(telling) else [r for r in telling if r.verdict.is_normal]
+    conclusive = [reading for reading in readings if not reading.verdict.is_inconclusive]
+    reproduced = [reading for reading in conclusive if reading.verdict.is_anomalous]
+    agreed = reproduced if 2 * len(reproduced) > len(conclusive) else [r for r in conclusive if r.verdict.is_normal]
     ordered = sorted(agreed, key=lambda reading: (reading.verdict.severity, -(reading.delivered_bps or 0.0)))
     return ordered[len(ordered) // 2] if ordered else None
 

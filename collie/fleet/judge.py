@@ -225,8 +225,8 @@ def _columns(readings: Iterable[HostReading]) -> dict[Metric, _Column]:
 def _standing(host: str, signs: list[MetricDeviation], battery: Sequence[Probe], catalog: Catalog) -> HostAssessment:
     signs.sort(key=lambda sign: -abs(sign.score))
     odd = [sign for sign in signs if sign.is_odd]
-    telling, component = _diagnosis(odd, battery, catalog) if odd else (signs[0], None)
-    return HostAssessment(host, tuple(signs), telling, component)
+    decisive, component = _diagnosis(odd, battery, catalog) if odd else (signs[0], None)
+    return HostAssessment(host, tuple(signs), decisive, component)
 
 
 def _diagnosis(
@@ -265,5 +265,5 @@ def _diagnosis(
     there = [sign for sign in odd if sign.metric.probe == plainest]
     scarce = [sign for sign in there if sign in risen]
     delivered = [sign for sign in there if sign.metric.name == DELIVERED]
-    telling = (scarce or delivered or there)[0]
-    return telling, probes[plainest].stresses or telling.component
+    decisive = (scarce or delivered or there)[0]
+    return decisive, probes[plainest].stresses or decisive.component

@@ -48,13 +48,13 @@ class HostAssessment:
 
     Attributes:
         signs: all comparisons, the largest deviation first.
-        telling: the decisive comparison, else the largest.
+        decisive: the decisive comparison, else the largest.
         component: the faulty one. None unless odd.
     """
 
     host: str
     signs: tuple[MetricDeviation, ...]
-    telling: MetricDeviation
+    decisive: MetricDeviation
     component: str | None
 
     @property
@@ -65,12 +65,12 @@ class HostAssessment:
     @property
     def score(self) -> float:
         """Magnitude of the decisive deviation, in bars."""
-        return abs(self.telling.score)
+        return abs(self.decisive.score)
 
     @property
     def odd_signs(self) -> tuple[MetricDeviation, ...]:
         """The odd ones, the decisive one first."""
-        return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.telling))
+        return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.decisive))
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class PathFailure:
 def diagnose(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
     """Return the fault of the lowest broken layer."""
     ends = ((sender, receiver), (receiver, sender))
-    faults = (layer(own, other) for layer in _suspects(sender, failure) for own, other in ends)
+    faults = (layer(own, other) for layer in _checks(sender, failure) for own, other in ends)
     if fault := next(chain.from_iterable(faults), None):
         return fault
     if failure.refused_by is not None:
@@ -168,7 +168,7 @@ def _route(own: PathEnd, other: PathEnd) -> Iterator[PathFault]:
         yield PathFault(Layer.ROUTE, own.name, detail, f"ip route add {other.address}/{bits} dev {own.netdev}")
 
 
-def _in_kernel(layer: Layer, what: str, *, surely: bool = True) -> _Suspect:
+def _in_kernel(layer: Layer, what: str, *, surely: bool = True) -> _Check:
     """Return the suspicion that the kernel drops packets of a software device."""
     return lambda own, _other: iter(_dropped(own, layer, what, surely=surely) if own.is_software else ())
 
@@ -193,8 +193,8 @@ def _smaller_mtu(own: PathEnd, other: PathEnd) -> Iterator[PathFault]:
         yield PathFault(Layer.MTU, own.name, detail, f"ip link set {own.netdev} mtu {frame}")
 
 
-_Suspect = Callable[[PathEnd, PathEnd], Iterator[PathFault]]
-_LAYERS: tuple[_Suspect, ...] = (
+_Check = Callable[[PathEnd, PathEnd], Iterator[PathFault]]
+_LAYERS: tuple[_Check, ...] = (
     _link,
     _gid,
     _resolution_off,
@@ -208,7 +208,7 @@ _LAYERS: tuple[_Suspect, ...] = (
 )
 
 
-def _suspects(sender: PathEnd, failure: PathFailure) -> tuple[_Suspect, ...]:
+def _checks(sender: PathEnd, failure: PathFailure) -> tuple[_Check, ...]:
     if failure.refused_by is not None:
         return _link, _gid
     if failure.stage in (ProofStage.FULL, ProofStage.DATAGRAM):

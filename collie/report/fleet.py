@@ -56,7 +56,7 @@ def fleet_text(result: FleetResult) -> str:
 
 def _rest(others: Sequence[HostAssessment]) -> str:
     nearest = others[0]
-    near = f"nearest to being odd is {nearest.host}, at {score(nearest.score)} of the bar: {in_words(nearest.telling)}"
+    near = f"nearest to being odd is {nearest.host}, at {score(nearest.score)} of the bar: {in_words(nearest.decisive)}"
     return f"{len(others)} like each other; {near}"
 
 
@@ -74,7 +74,7 @@ def _odd_lines(rank: int, standing: HostAssessment) -> list[str]:
     more = len(standing.odd_signs) - 1
     lines = [
         f"{rank}. {standing.host}: {standing.component}, {score(standing.score)} times the bar",
-        f"   {in_words(standing.telling)}",
+        f"   {in_words(standing.decisive)}",
     ]
     return [*lines, f"   and {more} more metric{'s' * (more > 1)}"] if more else lines
 
@@ -119,7 +119,7 @@ def _standing(standing: HostAssessment) -> Json:
         "odd": standing.is_odd,
         "score": standing.score,
         "component": standing.component,
-        "signs": [_sign(sign) for sign in standing.odd_signs or (standing.telling,)],
+        "signs": [_sign(sign) for sign in standing.odd_signs or (standing.decisive,)],
     }
 
 

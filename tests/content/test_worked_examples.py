@@ -90,8 +90,8 @@ def test_fleet() -> None:
                 readings.append(HostReading(host, 2 * number + place, partners, probe.name, {DELIVERED: samples}, 10.0))
     verdict = judge(readings, hosts, BATTERY[:2], load_catalog("simulated"))
     odd, *others = verdict.standings
-    assert (odd.host, odd.is_odd, round(odd.telling.score, 1), verdict.metrics) == ("h3", True, -1.5, 2)
-    assert (round(odd.telling.low / 1e9), round(odd.telling.high / 1e9)) == (87, 116)
+    assert (odd.host, odd.is_odd, round(odd.decisive.score, 1), verdict.metrics) == ("h3", True, -1.5, 2)
+    assert (round(odd.decisive.low / 1e9), round(odd.decisive.high / 1e9)) == (87, 116)
     assert max(other.score for other in others) < 0.05
 
 

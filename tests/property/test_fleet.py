@@ -102,9 +102,9 @@ def test_the_odd_host_is_named_and_not_its_partners(size: int, seed: int, factor
     read = _readings(hosts, seed, lambda host, partner, _m, _s: factor if odd in (host, partner) else 1.0)
     verdict = _judged(read, hosts)
     assert _odd(verdict) == [odd]
-    telling = verdict.odd[0].telling
-    assert not telling.low <= telling.value <= telling.high
-    assert telling.low <= telling.median <= telling.high
+    decisive = verdict.odd[0].decisive
+    assert not decisive.low <= decisive.value <= decisive.high
+    assert decisive.low <= decisive.median <= decisive.high
 
 
 @settings(max_examples=15)
@@ -134,8 +134,8 @@ def test_neither_order_nor_unit_matters(size: int, seed: int) -> None:
     read = _readings(hosts, seed, lambda host, *_rest: 2.0 if host == hosts[1] else 1.0)
     shuffled = Random(seed).sample(read, len(read))
     one, other = _judged(read, hosts), _judged(shuffled, hosts)
-    assert [(each.host, each.telling) for each in one.standings] == [
-        (each.host, each.telling) for each in other.standings
+    assert [(each.host, each.decisive) for each in one.standings] == [
+        (each.host, each.decisive) for each in other.standings
     ]
     larger = [
         HostReading(
@@ -195,7 +195,7 @@ def test_a_counter_that_stands_still_elsewhere_gives_a_host_away() -> None:
     verdict = _judged(map(with_errors, _readings(hosts, 1)), hosts)
     assert _odd(verdict) == ["h2"]
     assert verdict.odd[0].component == "cable"
-    assert verdict.odd[0].telling.low == 0.0
+    assert verdict.odd[0].decisive.low == 0.0
 
 
 def test_a_smaller_path_mtu_is_a_cause_before_the_work_that_it_makes() -> None:
