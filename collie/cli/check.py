@@ -10,7 +10,7 @@ from collie.advise.check import Advice, check
 from collie.app.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli import complete
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.complete import content
 from collie.cli.options import (
     changed_testbed,

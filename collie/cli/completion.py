@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 
 
 @click.command("completion", cls=CollieCommand)

@@ -17,7 +17,7 @@ from rich.text import Text
 from collie import wiring
 from collie.app import testbeds
 from collie.app.hosts import chosen_hosts
-from collie.cli import commands
+from collie.cli.base import CollieGroup
 from collie.cli.complete import content
 from collie.cli.options import print_json, testbed_choice, testbed_options
 from collie.content import locate
@@ -34,7 +34,7 @@ from collie.workloads.units import format_count, format_number
 _WIDE = 240
 
 
-@click.group("counters", cls=commands.CollieGroup)
+@click.group("counters", cls=CollieGroup)
 def command() -> None:
     """List or watch the counters of a NIC."""
 

@@ -8,7 +8,7 @@ import click
 
 from collie.app import exports
 from collie.cli import complete
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.options import format_option, output_file, print_json
 from collie.wiring import ADAPTERS
 

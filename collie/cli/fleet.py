@@ -10,7 +10,7 @@ import click
 
 from collie.app import fleets
 from collie.campaign.choice import SearchChoice
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.options import (
     CHANCE,
     noise_seed_option,

@@ -18,7 +18,7 @@ from collie.campaign.budget import parse_budget
 from collie.campaign.choice import GateChoice
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import SafetyRecord, replaced
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import (
     CHANCE,

@@ -14,7 +14,7 @@ from collie.app import inventories, sessions
 from collie.app.hosts import diff as diff_hosts, take_fingerprints
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import tightened
-from collie.cli.commands import CollieGroup
+from collie.cli.base import CollieGroup
 from collie.cli.options import format_option, print_json, print_safety, safety_limits, safety_options
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint

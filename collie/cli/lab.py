@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from collie.cli.commands import CollieGroup
+from collie.cli.base import CollieGroup
 from collie.cli.options import format_option, print_json
 from collie.lab import lab
 from collie.lab.links import DeadLink

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import collie
-from collie.cli.commands import CollieGroup
+from collie.cli.base import CollieGroup
 from collie.errors import CollieError
 from collie.interrupts import ignore_signals, install_handlers
 from collie.streams import outlive_readers

@@ -9,7 +9,7 @@ import click
 from collie.app import cases, inputs, sessions
 from collie.campaign.events import Silence
 from collie.cli import complete
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
 from collie.detect.symptom import Outcome
 from collie.report.json.objects import render_measure, with_safety

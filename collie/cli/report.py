@@ -8,7 +8,7 @@ import click
 
 from collie.app import reports
 from collie.cli import complete
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.options import existing_campaign, format_option, print_json
 from collie.wiring import ADAPTERS
 

@@ -8,7 +8,7 @@ import click
 
 from collie.app import cases, sessions
 from collie.cli import complete
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
 from collie.cli.progress import ConsoleProgress
 from collie.report.json.objects import render_reproduction, with_safety

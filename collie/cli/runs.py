@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from collie.app import inputs, reports
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, output_file
 from collie.ports import CampaignStore

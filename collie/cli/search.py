@@ -20,7 +20,7 @@ from collie.campaign.choice import MAX_PAIRS, SearchChoice
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.campaign.summary import Summary
 from collie.cli import complete
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.logs import logged_to
 from collie.cli.options import (
     SAFETY_PARAMETERS,

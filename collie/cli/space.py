@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from collie.app import inputs
-from collie.cli.commands import CollieGroup
+from collie.cli.base import CollieGroup
 from collie.cli.complete import content
 from collie.cli.options import format_option, print_json
 from collie.content.locate import ContentKind

@@ -10,7 +10,7 @@ import click
 
 from collie.app.status import CampaignStatus, Life, lost_words, status as campaign_status, write_status_metrics
 from collie.campaign.choice import GATE
-from collie.cli.commands import CollieCommand
+from collie.cli.base import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, format_option, go_on, print_json, textfile
 from collie.errors import UsageError

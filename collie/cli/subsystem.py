@@ -17,7 +17,7 @@ from collie import wiring
 from collie.app import severity_map
 from collie.app.inputs import space_named
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
-from collie.cli.commands import CollieGroup
+from collie.cli.base import CollieGroup
 from collie.cli.complete import content
 from collie.cli.options import format_option, parse_settings, print_json
 from collie.content.locate import ContentKind

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from collie.search.recipe import StrategyName
+
 ROOT = Path(__file__).parents[2]
 PLACEHOLDER = re.compile(r"\b[A-Z]{4,}\b")
 PAGES = [ROOT / "CONTRIBUTING.md", *(path for path in sorted(ROOT.glob("docs/*/*.md")) if path.parent.name != "adr")]
 FILE = re.compile(r"(?<![\w/.~-])((?:collie|tests|scripts|benchmarks)/[\w./-]*\w)")
-NAME = re.compile(r"`(_?[A-Za-z]\w*)(?:\(\))?`")
+NAME = re.compile(r"`(?:cls=)?(_?[A-Za-z]\w*)(?:\(\))?`")
 MADE = ("collie/bundle/content.json",)
 """Made when a bundle is built."""
 
@@ -35,3 +37,10 @@ def test_identifiers_that_contributors_look_for_exist() -> None:
     identifiers = {name for name in named if "_" in name or name != name.lower()} - {"NAME", "DRIVER", "CHANGELOG"}
     assert identifiers
     assert {name for name in identifiers if not re.search(rf"\b{name}\b", sources())} == set()
+
+
+def test_pages_name_every_strategy_and_recipe() -> None:
+    files = (ROOT / "docs" / "reference" / "files.md").read_text()
+    search = (ROOT / "docs" / "explanation" / "search.md").read_text()
+    assert [name.value for name in StrategyName if f"`{name}`" not in files] == []
+    assert [path.stem for path in (ROOT / "search" / "recipes").glob("*.yaml") if f"`{path.stem}`" not in search] == []
