@@ -1,6 +1,6 @@
-"""Compiles the traffic loop (``native/traffic.c``) and recognises objects of the current source.
+"""Compiles the traffic loop (``native/traffic.c``), and tells whether a shared object is of the current source.
 
-The build of a wheel uses this module alone, so it imports nothing else of Collie.
+The build of a wheel loads this module alone, so it imports nothing else of Collie.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ELF_X86_64 = 62
 
 
 class NotCompiled(Exception):
-    """There is no object, for the reason in the text."""
+    """No shared object could be made. The text has the reason."""
 
 
 def read(folder: str) -> Dict[str, bytes]:
-    """Return the sources in a folder."""
+    """Return the bytes of `SOURCES` in a folder, by name."""
     found = {}
     for name in SOURCES:
         with open(os.path.join(folder, name), "rb") as file:
@@ -37,7 +37,7 @@ def read(folder: str) -> Dict[str, bytes]:
 
 
 def digest(sources: Mapping[str, bytes]) -> str:
-    """Return a digest of the sources."""
+    """Return 16 hexadecimal digits of the sources' SHA-256."""
     whole = hashlib.sha256()
     for name in SOURCES:
         whole.update(name.encode() + b"\0" + sources[name])
@@ -45,7 +45,7 @@ def digest(sources: Mapping[str, bytes]) -> str:
 
 
 def is_current(data: bytes, sources: Mapping[str, bytes]) -> bool:
-    """Whether an object was compiled from these sources."""
+    """Whether a shared object was compiled from these sources. Each contains their digest."""
     return f"collie-source:{digest(sources)}\0".encode() in data
 
 
@@ -54,7 +54,7 @@ def _fits_shipping(data: bytes) -> bool:
 
 
 def compile_object(sources: Mapping[str, bytes]) -> bytes:
-    """Compile with the first available compiler, or raise NotCompiled with its error."""
+    """Compile with the first compiler that succeeds, or raise NotCompiled with the last one's error."""
     problem = f"there is no C compiler ({', '.join(COMPILERS)})"
     with tempfile.TemporaryDirectory(prefix="collie-") as folder:
         for name, data in sources.items():
@@ -89,9 +89,9 @@ def _run(argv: list[str], folder: str) -> Optional[subprocess.CompletedProcess[s
 
 
 def current(folder: str) -> bytes:
-    """Return the current object in ``folder``, compiled if necessary.
+    """Return the shared object in ``folder``, and compile it if it is absent or outdated.
 
-    An outdated object is removed even if compiling raises NotCompiled.
+    Raises NotCompiled. An outdated object is removed first, so that nothing loads it.
     """
     sources, path = read(folder), os.path.join(folder, OBJECT)
     if os.path.exists(path):
@@ -104,7 +104,7 @@ def current(folder: str) -> bytes:
     data = compile_object(sources)
     if not _fits_shipping(data):
         raise NotCompiled(f"the compiler does not target {SHIPPED_MACHINE}")
-    with contextlib.suppress(OSError):  # read-only installation: compiled again next time
+    with contextlib.suppress(OSError):  # a read-only installation compiles again next time
         _keep(path, data)
     return data
 

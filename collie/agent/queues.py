@@ -1,13 +1,13 @@
-"""Prebuilt send and receive queues of a run.
+"""The work requests of a run, built before its traffic begins.
 
-A work request id holds the evidence of its completion, so the traffic loop needs no table of outstanding work::
+The id of a work request tells the traffic loop what its completion proves, so no table of outstanding work is kept::
 
     bits 0-1    kind: RECEIVE, SEND (inside a round), SEND_END (the round's last, which frees its slots)
     bits 2-23   number of the queue
-    bits 24-63  payload bytes proved (sends only, because a receive completion has its length)
+    bits 24-63  payload bytes that it proves delivered (only of sends, because a receive completion has its length)
 
-In a mixed flow these bytes went to the responder. ``returns`` of the queue has the fetched payload of each completion
-in turn, because completions of a send queue arrive in posting order.
+In a flow of several opcodes, these are the bytes that went to the responder. ``Queue.returns`` has the bytes that READs
+and atomics fetched, one entry per completion, because completions of a send queue arrive in posting order.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1
 
 
 class Queue:
-    """A send or receive queue. One class with plain slots, for the speed of the traffic loop."""
+    """A send or receive queue. One class with slots for both, because the traffic loop must be fast."""
 
     __slots__ = (
         "alive",  # no completion has failed
-        "base",  # index of its flow's words
+        "base",  # index of its flow's first word in the shared totals
         "batch",  # work requests per chain
-        "bytes",  # of unsettled completions
+        "bytes",  # payload bytes of completions not yet added to the totals
         "chain_bytes",  # payload of each chain
-        "chains",  # heads, in posting order
-        "count",  # unsettled completions
-        "limit",  # rounds of sends, or chains of receives, that fit
-        "listed",  # on the list of queues to settle
+        "chains",  # first work request of each chain, in posting order
+        "count",  # completions not yet added to the totals
+        "limit",  # rounds of sends, or chains of receives, that fit into the queue
+        "listed",  # already on the list of queues whose completions are to be added
         "messages_per_signal",
         "next",  # number of the next chain to post
-        "outstanding",  # rounds of sends
-        "overhead",  # bytes of a receive completion without payload
+        "outstanding",  # rounds of sends that have not completed
+        "overhead",  # bytes of a receive completion that are no payload (GRH)
         "post",
         "posts",  # chains in a round
         "qp_word",  # index of its queue pair's word
         "refs",  # every work request: a head has only raw pointers to its chain
         "returned",  # entry of ``returns`` for the next completion
-        "returns",  # in a mixed flow, the fetched payload of each completion in turn
+        "returns",  # with several opcodes, the fetched payload of each completion in turn
         "sends",
         "shared",  # a receive queue of many queue pairs
         "target",  # queue pair or shared receive queue
-        "used",  # receives completed and not posted again
+        "used",  # completed receives that are not posted again yet
     )
 
     def __init__(self, sends: bool, base: int, qp_word: int, target: Any) -> None:
@@ -78,7 +78,7 @@ def _send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> 
 
 
 def build_queues(resources: Resources, layouts: Sequence[EndLayout]) -> Tuple[List[Queue], Dict[int, int]]:
-    """Build the queues of connected ``resources``. Also return each queue pair's word index by qp_num."""
+    """Build the queues of connected ``resources``. Return them, and the index of each queue pair's word by qp_num."""
     queues: List[Queue] = []
     pair_words: Dict[int, int] = {}
     for place, end in enumerate(resources.ends):

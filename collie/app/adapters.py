@@ -1,4 +1,4 @@
-"""The contacts of the use cases with the world besides `collie.ports`."""
+"""Functions of adapters that the use cases call, besides the ports of `collie.ports`."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Content:
     """Readers of the files that operators and vendors edit. Each raises `ContentError` for a wrong or absent file.
 
     Attributes:
-        application: takes a name or path, a space or None, and the space of an application that names none.
-        prototype: workload, symptom if the file has readings, remarks.
-        find_catalog: None where the driver has no catalog.
+        application: takes a name or path, a space that replaces the file's, and a default for files without a space.
+        prototype: returns workload, symptom (None if the file has no readings) and remarks.
+        find_catalog: returns None if the driver has no catalog.
     """
 
     space: Callable[[str], Space]
@@ -74,7 +74,7 @@ class CampaignRecord(CampaignStore, Protocol):
 
     @property
     def directory(self) -> CampaignFolder:
-        """Its directory."""
+        """The directory of the campaign."""
 
     def tally(self) -> Tally:
         """Count the recorded runs."""
@@ -94,11 +94,11 @@ class Records:
     """Campaigns and calibrations on disk. Each raises `StoreError` for a file that it cannot read or write.
 
     Attributes:
-        open, read: for a resume, and for reading while another process writes.
+        open: to continue a campaign. `read` also works while another process writes.
         fingerprints: the latest of each host, host A first.
-        accepted_changes: of the hosts at resumes.
-        write_heartbeat: raises OSError.
-        calibration_name: from testbed name, fingerprints and plain workload.
+        accepted_changes: differences between hosts that a user accepted at a resume.
+        write_heartbeat: raises `OSError` instead of `StoreError`.
+        calibration_name: takes the testbed's name, its fingerprints and the plain workload.
     """
 
     create: Callable[[Path, CampaignHeader, Calibration | None], CampaignRecord]
@@ -120,7 +120,7 @@ class Records:
 
 @runtime_checkable
 class ParallelPairs(Protocol):
-    """A testbed of several equal pairs. `absent` has the reasons of pairs without an answer."""
+    """A testbed of several equal pairs. `absent` has the pairs that did not answer, each with the reason."""
 
     lanes: tuple[Lane, ...]
     absent: dict[str, str]
@@ -133,9 +133,9 @@ class Testbeds:
     Attributes:
         simulated: takes the seed of the noise.
         on_hosts: takes a policy of windows, or None for the default.
-        several: joins the testbeds of pairs in this process. The flag permits absent pairs.
-        on_workers: the same, opened on the workers of the dask scheduler at an address.
-        simulated_fleet: the name of the subsystem, and the opener of each group of hosts.
+        several: joins open testbeds of pairs by name. The flag permits pairs that do not answer.
+        on_workers: joins pairs that workers of a dask scheduler open. Takes the scheduler's address first.
+        simulated_fleet: returns the name of the subsystem, and a function that opens a group of hosts.
     """
 
     __test__ = False

@@ -1,4 +1,4 @@
-"""The sign of life of a running campaign."""
+"""The heartbeat of the process that runs a campaign."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class Pulse:
-    """Writes `status.json`, and a Prometheus textfile on request, every few seconds of the context.
+    """Writes `status.json` every few seconds while its context is open, and a Prometheus textfile on request.
 
-    A separate thread writes, because a run can take minutes. Only the first failed write of a file is logged: a full
-    disk ends no campaign.
+    A separate thread writes, because a run can take minutes. A failed write does not end the campaign. Only the first
+    one of each file is logged.
     """
 
     def __init__(

@@ -2,19 +2,19 @@
 
 Rules.
 1. Every run is on record before the strategy receives its result.
-2. A workload that a known MFS covers is skipped, except the first few per explanation (*audits*). A healthy audit
-   contradicts the explanation, which is then revised.
+2. A workload that a known MFS covers is skipped. The first few of each explanation run nevertheless (*audits*). An
+   audit without the anomaly contradicts the explanation, which is then revised.
 3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted.
 4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings* (same transport and
    symptom, similar signature, not confirmed again) or the waiting explanations need the rest of the budget. Anomalies
    similar to an explained one come last. Those that an earlier explanation covers are merged into it.
 5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
    kept as incomplete.
-6. All pairs of hosts share one state and run the same loop (`lanes.py`). Another pair confirms a suspicion. If only the
-   original pair reproduces it, that pair is the cause: it is set aside and named, and no anomaly is recorded.
-7. The work of a lost pair starts again on another. An explanation reuses the runs on record.
+6. All pairs of hosts share one state and run the same loop (`lanes.py`). A suspicion of one pair is confirmed on
+   another. If only the first pair reproduces it, that pair is at fault. It is named and set aside without an anomaly.
+7. Another pair repeats the work of a lost pair. An explanation that starts again reuses the recorded runs.
 
-Invariant. The next step is a function of seed and recorded results. A killed campaign therefore resumes by replay.
+Invariant. Seed and recorded results determine the next step. So a killed campaign is resumed by replaying its record.
 
 Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes these runs.
 
@@ -22,10 +22,10 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
     1-3       search     normal
     4         search     host b sends pause: a suspicion
     5         sibling    measures the bound of run 4
-    6         confirm    clear again, so one run confirms a1
+    6         confirm    far above the threshold again, so one run confirms a1
     7-19      search     two more suspicions, confirmed as a2 and a3 in the same way
-    20-43     extract    three explanations of about 35 runs need the rest: 24 runs explain a1
-    44-46     search     two explanations leave runs to spare: a4 is found
+    20-43     extract    three explanations of about 35 runs need the rest of the budget; 24 runs explain a1
+    44-46     search     the other two need less than the rest; a4 is found
     47-120    extract    a2 (29 runs) and a3 (30 runs), with siblings; the budget ends before a4 is complete
 """
 
@@ -55,10 +55,10 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 _MAX_SKIPPED = 2000
-"""Consecutive covered proposals after which the space counts as covered."""
+"""Consecutive proposals without a run, covered or refused, after which the search ends."""
 
 _MAX_OUTAGES = 3
-"""Limit on runs of one proposal that end in a dead data path."""
+"""Runs of one proposal that may end in a dead data path before it is refused."""
 
 _EXPLANATION_RUNS = 35
 """Expected runs of an explanation."""
@@ -67,11 +67,11 @@ Result = TypeVar("Result")
 
 
 class _SetAside(Exception):
-    """The pair of this task no longer measures."""
+    """The pair of this lane has been set aside."""
 
 
 class SearchLoop:
-    """One campaign. `space` is that of the explanations."""
+    """The search of one campaign. `space` bounds the explanations."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class SearchLoop:
         self._dropped: list[Verdict] = []
 
     def run(self) -> Summary:
-        """Search until the budget is spent. After a TestbedError all results are on record."""
+        """Search until the budget is spent or the space is covered. Raises `TestbedError`."""
         while True:
             self._searching = len(self._measurer.lanes)
             ended = self._measurer.scheduler.drive({lane: self._search(lane) for lane in self._measurer.lanes})
             spent = next((what for what in ended.values() if what), None)
-            # A pair can be lost after the others have finished.
+            # A pair that is lost last leaves work after the other pairs have returned. They begin again.
             if spent or not (self._again or self._triage.suspicions or self._triage.waiting):
                 self._measurer.scheduler.settle()
                 return self.summary(spent or "coverage")
@@ -157,7 +157,7 @@ class SearchLoop:
         )
 
     async def _step(self, lane: Lane) -> bool:
-        """Take one proposal to its end or to a suspicion, and return whether it was measured."""
+        """Process one proposal, up to a suspicion if it shows an anomaly, and return whether it was run."""
         workload = self._again.pop(0) if self._again else self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
             if (doubted := self._triage.to_audit(workload, self._recipe.audits)) is not None:
@@ -191,7 +191,7 @@ class SearchLoop:
         return True
 
     def _propose_again(self, record: RunRecord) -> bool:
-        """Queue a proposal again after a dead data path, up to a limit, and return whether it was."""
+        """Queue a proposal again after a dead data path, and return True. After `_MAX_OUTAGES` refuse it."""
         outages = self._outages.setdefault(record.workload, [])
         outages.append(record)
         if len(outages) < _MAX_OUTAGES:
@@ -269,7 +269,7 @@ class SearchLoop:
             return
         for observation in suspicion.observations:
             self._tell(observation, found=found)
-        if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair has none to compare with
+        if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair has no other to compare with
             self._measurer.retire(lane, f"{suspicion.verdict.reason}; another pair does not show it")
             raise _SetAside
 
@@ -281,9 +281,9 @@ class SearchLoop:
             self._tell(observation, found=False)
 
     def _rest_is_needed(self, explanations: int) -> bool:
-        """Whether explanations need the rest of the budget.
+        """Whether this number of explanations needs the rest of the budget.
 
-        The record decides as far as it goes, because a resume with a larger budget must repeat its steps.
+        While runs are replayed, the record decides. A resume with a larger budget must repeat the recorded steps.
         """
         if (purpose := self._measurer.scheduler.next_purpose) is not None:
             return purpose == "extract"
@@ -358,7 +358,7 @@ class SearchLoop:
     async def _drive(
         self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str
     ) -> tuple[Result, int]:
-        """Answer a generator's probes by measuring, and return its result and the number of runs."""
+        """Measure the workloads that a generator yields, send it the verdicts, and return its result and the runs."""
         runs, answer = 0, None
         try:
             while True:
@@ -369,7 +369,7 @@ class SearchLoop:
                 runs += lane.runs - before
                 await self._measurer.require_working(lane)
                 if purpose == "extract" and (suspicion := self._suspicion_for(lane)) is not None:
-                    # another pair waits for the answer, and an extraction takes long
+                    # another pair waits for this confirmation, and an extraction takes long
                     await self._investigate(lane, suspicion)
         except StopIteration as stop:
             result: Result = stop.value

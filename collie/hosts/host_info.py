@@ -1,4 +1,4 @@
-"""An agent's description of its host, and the port, NUMA node and line rate that follow from it. Pure."""
+"""The agent's description of its host. Port, NUMA node and line rate are computed from it, without I/O."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from collie.workloads.workload import Workload
 _VOLATILE = frozenset({"id", "ok", "clock", "pid", "memory_available_bytes", "protocol"})
 
 WIRE_OVERHEAD_BYTES = 82
-"""Around a RoCE v2 payload: preamble and gap 20, Ethernet 14 + 4, IPv4 20, UDP 8, BTH 12, ICRC 4."""
+"""Bytes around a RoCE v2 payload: preamble and gap 20, Ethernet 14 + 4, IPv4 20, UDP 8, BTH 12, ICRC 4."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gid:
-    """One entry of a port's GID table. The network device of a VLAN's entry is the VLAN."""
+    """One entry of a port's GID table. `netdev` of a VLAN's GID is the VLAN's device."""
 
     index: int
     address: str | None
@@ -35,7 +35,7 @@ class Gid:
 
 @dataclass(frozen=True, slots=True)
 class PortInfo:
-    """One port of an RDMA device, with the rate as in sysfs. None is unknown."""
+    """One port of an RDMA device. `rate` is sysfs' text. None is unknown."""
 
     number: int
     state: str | None
@@ -47,14 +47,14 @@ class PortInfo:
 
     @property
     def rate_bps(self) -> float | None:
-        """Signalling rate. That of a software device means nothing."""
+        """Signalling rate in bits/s. Drivers of software devices invent one."""
         found = re.match(r"(\d{1,6}(?:\.\d{1,6})?) Gb/sec", self.rate or "")
         return float(found[1]) * 1e9 if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """One RDMA device. None is unknown. `limits` have the names of `ibv_query_device`."""
+    """One RDMA device. None is unknown. `limits` are the fields of `ibv_device_attr` by name."""
 
     name: str
     driver: str | None
@@ -70,7 +70,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class DataPathInfo:
-    """One way for a host to drive traffic, `native` or `pyverbs`. `detail` is its origin or its fault."""
+    """One data path, `native` or `pyverbs`. `detail` is its origin, or why it is not usable."""
 
     usable: bool
     detail: str
@@ -84,7 +84,7 @@ class HostInfo:
     Attributes:
         data_paths: by name, best first.
         numa_cpus: usable CPUs by NUMA node. Empty when unknown.
-        description: the agent's answer without values that change from start to start.
+        description: the agent's answer to `hello`, without values that differ at each start.
     """
 
     kernel: str
@@ -99,7 +99,7 @@ class HostInfo:
     description: Mapping[str, Any] = field(default_factory=dict)
 
     def data_path(self, wanted: str | None) -> DataPathInfo | None:
-        """Return the wanted data path, or the best, if usable."""
+        """Return the data path of a name, or the best one for None. Return None if it is not usable."""
         return next((path for path in self.data_paths.values() if path.usable and wanted in (None, path.name)), None)
 
     def device(self, name: str) -> DeviceInfo | None:
@@ -121,24 +121,24 @@ _CODEC = Codec(
 
 
 def parse_host_info(raw: Mapping[str, Any]) -> HostInfo:
-    """Read the answer to `hello`. Raises `ValueError` where it breaks the protocol."""
+    """Read the answer to `hello`. Raises `ValueError` if it breaks the protocol."""
     info: HostInfo = _CODEC.read(HostInfo, raw)
     return replace(
         info,
         data_paths={name: replace(path, name=name) for name, path in info.data_paths.items()},
-        numa_cpus={int(node): cpus for node, cpus in info.numa_cpus.items()},  # keys of JSON are texts
+        numa_cpus={int(node): cpus for node, cpus in info.numa_cpus.items()},  # keys of JSON are strings
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
     )
 
 
 ROCE_TYPES = ("RoCE v2", "IB/RoCE v1")
-"""By their names in sysfs, best first. Version 1 is not routed and has no DSCP or ECN."""
+"""Types of GIDs as sysfs names them, best first. RoCE v1 is not routed and has no DSCP or ECN."""
 
 
 def matching_gid(port: PortInfo, data_address: str) -> Gid | None:
-    """Return the GID that holds an address: of RoCE v2, otherwise of v1.
+    """Return the RoCE v2 GID of an address, else the v1 GID.
 
-    A link-local address names its network device, as VLANs share it: `fe80::1%eth1.100`.
+    VLANs share a link-local address, so it can name the network device: `fe80::1%eth1.100`.
     """
     wanted, netdev = _address(data_address)
     for type_ in ROCE_TYPES:
@@ -159,11 +159,11 @@ def _address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, 
 
 @dataclass(frozen=True, slots=True)
 class RdmaPort:
-    """The port of an inventory entry.
+    """The RDMA port of a host in the inventory.
 
     Attributes:
-        explanation: choice of the GID index, for the log.
-        numa_nodes: nodes of the host, the NIC's first. Empty when unknown.
+        explanation: why this GID index was chosen, for the log.
+        numa_nodes: nodes of the host, the NIC's first. Empty if unknown.
     """
 
     device: str
@@ -179,10 +179,10 @@ class RdmaPort:
 
 
 def rdma_port(host: Host, info: HostInfo) -> RdmaPort:
-    """Find the port of an inventory entry.
+    """Find the RDMA port of a host in the inventory.
 
     Raises:
-        TestbedError: data path, device, port or GID is missing. Names the remedy.
+        TestbedError: no data path is usable, the device, port or GID is missing, or the port is not ACTIVE.
     """
     remedy = f"; `collie hosts check` shows everything that is missing on {host.name}"
     if info.data_path(host.data_path) is None:
@@ -225,7 +225,7 @@ def _gid_index(host: Host, port: PortInfo, remedy: str) -> tuple[int, str]:
 
 
 def numa_node(port: RdmaPort, distance: int) -> int | None:
-    """Return the node at a distance from the NIC's node. None leaves the choice to the kernel.
+    """Return the node that is number `distance` after the NIC's. None, only for 0, leaves the choice to the kernel.
 
     Raises:
         ValueError: the host has no such node.
@@ -238,9 +238,9 @@ def numa_node(port: RdmaPort, distance: int) -> int | None:
 
 
 def line_rate(ports: tuple[RdmaPort, ...], workload: Workload) -> Bound:
-    """Return the workload's bound on the slowest port: the minimum of port rate and hosts file.
+    """Return the payload rate that the slowest port allows: its own rate, or less by the hosts file.
 
-    The rate of a software device is ignored. Only the hosts file bounds packets/s.
+    The rate of a software device is ignored. A bound of packets/s comes from the hosts file alone.
     """
     per_byte = packets_per_byte(workload)
     bps = pps = math.inf

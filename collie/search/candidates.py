@@ -1,8 +1,8 @@
 """Candidate workloads for the next probe of an extraction.
 
-*Near* ones differ from the simplest reproducing workload in one dimension, or reach the same feature value by another
-route. *Corners* are as plain as a hypothesis allows, *groups* are plain in several dimensions at once, and *draws* are
-random points inside a hypothesis.
+*Near* candidates differ from the simplest reproducing workload in one dimension, or keep a derived feature by changing
+two. *Corners* have the plainest values that a hypothesis allows. *Draws* have random values that it allows. *Groups*
+have plain values in several dimensions at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GROUPS = 6
 _DRAWS = 14
 _CHOICE_SHARE = 0.3
 _ORDERED_SHARE = 0.9
-"""Share of dimensions that a draw moves. Topology brings other anomalies, which hide this one."""
+"""Share of dimensions that a draw changes. Choices, such as topology, bring other anomalies that hide this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Candidate:
     """One workload with its coordinates.
 
     Attributes:
-        point: in `search.limits`, shape (limits).
-        complexity: its distance from plain.
-        place: for distances to others (`search.plainness`).
+        point: coordinates of `search.limits`, shape (limits).
+        complexity: distance from plain.
+        place: coordinates of `search.plainness`, for distances between candidates.
     """
 
     workload: Workload
@@ -51,14 +51,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value and the index of the near workload that has it, or None for the simplest workload."""
+    """A value, and the index of the near candidate with it. The simplest workload's own value has None."""
 
     value: Any
     near: int | None
 
 
 class Candidates:
-    """Proposes workloads that are `possible`: they may run and could inform."""
+    """Proposes workloads. The caller's `possible` excludes those that cannot run or are already answered."""
 
     def __init__(
         self, space: Space, limits: CandidateLimits, rng: Random, possible: Callable[[Workload], bool]
@@ -74,7 +74,7 @@ class Candidates:
         self._values: dict[str, list[_Value]] = {}
 
     def around(self, simplest: Workload, hypotheses: Hypotheses) -> list[Candidate]:
-        """Return candidates by the simplest workload so far and the possible explanations."""
+        """Return candidates for the simplest workload so far and the remaining hypotheses."""
         if simplest != self._simplest:
             self._list_neighbours(simplest)
         found = {candidate.workload: candidate for candidate in self._near}
@@ -108,7 +108,7 @@ class Candidates:
         )
 
     def _made(self, simplest: Workload, picked: Mapping[str, Any]) -> Workload | None:
-        """Return the workload with the picked values, or the nearest valid one."""
+        """Return the workload with the picked values, else the nearest valid one. None if it is not `possible`."""
         workload: Workload | None = simplest.with_(**picked)
         if workload is not None and not self._space.allows(workload):
             workload = self._space.nearest({name: workload.get(name) for name in self._space.dimensions})
@@ -136,7 +136,7 @@ class Candidates:
 
 
 def _plainest_first(dimension: Choice | Ordered | Vector, present: Any) -> list[Any]:
-    """Return the values of a dimension to try, the present one included."""
+    """Return the values to try, plainest first. A list of sizes has its present value last."""
     match dimension:
         case Choice():
             return sorted(dimension.values, key=lambda value: value != dimension.plain)
@@ -154,13 +154,13 @@ def _plainest_first(dimension: Choice | Ordered | Vector, present: Any) -> list[
 
 
 def _outwards(ladder: Any, plain: int) -> list[int]:
-    """Return the steps of a ladder, nearest to plain first."""
+    """Return the steps of a ladder, those nearest to plain first."""
     middle = sum(step < plain for step in ladder)
     return [step for _, step in sorted((abs(index - middle), step) for index, step in enumerate(ladder))]
 
 
 def _by_other_means(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
-    """Yield changes that keep a feature of several dimensions at its value."""
+    """Yield changes of two dimensions that keep a derived feature: equal, or for a product at least as large."""
     for one, other in (("memory", "peer_memory"), ("numa_node", "peer_numa_node")):
         if one in space.dimensions and other in space.dimensions and simplest.get(one) != simplest.get(other):
             yield {one: simplest.get(other), other: simplest.get(one)}
@@ -182,7 +182,7 @@ def _trades(space: Space, simplest: Workload, fewer: str, more: str) -> Iterator
 
 
 def _other_entries(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
-    """Yield messages and splits with the shortest and longest entries of the simplest workload."""
+    """Yield messages and splits that keep the shortest or longest segments of the simplest workload."""
     entries = [size for message in simplest.segments() for size in message]
     small, large, count = min(entries), max(entries), simplest.sge_count
     if "messages" not in space.dimensions or "sge_split" not in space.dimensions or count == 1 or small == large:

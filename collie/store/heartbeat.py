@@ -1,4 +1,4 @@
-"""`status.json`: the last status of the process that runs a campaign. The record does not depend on it."""
+"""`status.json`: the last status of the process that runs a campaign. The campaign's record does not need it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SCHEMA_VERSION = 1
 
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
-    """Replace the last status. Raises `OSError`."""
+    """Write the status, in place of the last one. Raises `OSError`."""
     write_whole(path, [json.dumps({"schema_version": SCHEMA_VERSION, **asdict(heartbeat)}, allow_nan=False), "\n"])
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:
-    """Return the last status. None if absent, as in early versions. Raises `StoreError` if damaged."""
+    """Return the last status. Campaigns of early versions have none. Raises `StoreError` if the file cannot be read."""
     try:
         return _heartbeat(read_json(read_bytes(path, MAX_BYTES, follow=False).decode()))
     except FileNotFoundError:

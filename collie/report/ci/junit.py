@@ -1,4 +1,4 @@
-"""A gate as JUnit XML, with a case per compared workload."""
+"""The result of a gate as JUnit XML, with one test case per compared workload."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
-    """Write the result of a gate. Raises `UsageError` if it cannot."""
+    """Write the result of a gate. Raises `UsageError` if the file cannot be written."""
     suite = _suite(context)
     suite.add_property("effort", effort(summary))
     for result in summary.results:
@@ -29,7 +29,7 @@ def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
 
 
 def write_failed_junit(path: Path, context: GateContext, problem: str) -> None:
-    """Write the result of a gate that could not measure. Raises as `write_junit`."""
+    """Write the result of a gate that could not measure. Raises `UsageError` if the file cannot be written."""
     suite, case = _suite(context), TestCase("testbed", "collie.gate")
     case.result = [Error(_clean(problem), "could not measure")]
     suite.add_testcase(case)
@@ -49,12 +49,12 @@ def _write(path: Path, suite: TestSuite) -> None:
     suite.update_statistics()
     document = JUnitXml("collie gate")
     document.append(suite)
-    for name in ("tests", "failures", "errors", "time"):  # Jenkins' schema has no `skipped` here
+    for name in ("tests", "failures", "errors", "time"):  # Jenkins' schema allows no `skipped` here
         setattr(document, name, getattr(suite, name))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(open_output(path, FOR_OTHERS), "wb") as file:
-            file.write(parseString(document.tostring()).toprettyxml(encoding="utf-8"))  # noqa: S318 - our own
+            file.write(parseString(document.tostring()).toprettyxml(encoding="utf-8"))  # noqa: S318 - text of this module
     except OSError as error:
         raise UsageError(f"--junit {path} cannot be written: {error.strerror}") from None
 
