@@ -18,7 +18,7 @@ SHIPPED_MACHINE = "x86_64"
 
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=gnu11", "-O2", "-g0", "-Wall", "-fPIC", "-shared", "-fvisibility=hidden")
-COMPILE_SECONDS = 20.0
+MAX_SECONDS = 20.0
 
 ELF_X86_64 = 62
 
@@ -76,15 +76,11 @@ def compile_object(sources: Mapping[str, bytes]) -> bytes:
 def _run(argv: list[str], folder: str) -> Optional[subprocess.CompletedProcess[str]]:
     try:
         return subprocess.run(
-            argv,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=COMPILE_SECONDS,
-            check=False,
+            argv, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=MAX_SECONDS, check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(argv, 1, "", f"it did not end in {MAX_SECONDS} s")
+    except OSError:
         return None
 
 

@@ -38,7 +38,7 @@ OpenTestbed: TypeAlias = "Callable[[], Testbed]"
 
 @dataclass(frozen=True)
 class Content:
-    """Readers of the files that operators and vendors edit. Each raises `ContentError` for a wrong or absent file.
+    """Readers of the files that operators and vendors edit. Readers raise `ContentError` for a wrong or absent file.
 
     Attributes:
         application: takes a name or path, a space that replaces the file's, and a default for files without a space.
@@ -91,12 +91,14 @@ class CampaignRecord(CampaignStore, Protocol):
 
 @dataclass(frozen=True)
 class Records:
-    """Campaigns and calibrations on disk. Each raises `StoreError` for a file that it cannot read or write.
+    """Campaigns and calibrations on disk. They raise `StoreError` for a file that they cannot read or write.
 
     Attributes:
         open: to continue a campaign. `read` also works while another process writes.
-        fingerprints: the latest of each host, host A first.
-        accepted_changes: differences between hosts that a user accepted at a resume.
+        fingerprints: the latest recorded one of each host, host A first.
+        accepted_changes: net changes of the hosts since the start, as a user accepted them.
+        fingerprint_file: reads a file with one host.
+        heartbeat, calibration: return None if absent. A calibration that cannot be read is absent.
         write_heartbeat: raises `OSError` instead of `StoreError`.
         calibration_name: takes the testbed's name, its fingerprints and the plain workload.
     """
@@ -135,7 +137,9 @@ class Testbeds:
         on_hosts: takes a policy of windows, or None for the default.
         several: joins open testbeds of pairs by name. The flag permits pairs that do not answer.
         on_workers: joins pairs that workers of a dask scheduler open. Takes the scheduler's address first.
+        require_scheduler: raises `UsageError` for an address that cannot be one. It contacts no scheduler.
         simulated_fleet: returns the name of the subsystem, and a function that opens a group of hosts.
+        lab_inventory: returns None if there is no lab.
     """
 
     __test__ = False
@@ -158,8 +162,8 @@ class ReportContext:
         place: the campaign directory, as the reader would type it.
         space: for plain values and siblings. None compares with Collie's defaults.
         dropped: parts of the space that the testbed cannot run.
-        fingerprints: at the end of the campaign, host A first.
-        changes: of the testbed, as the operator accepted them.
+        fingerprints: the latest recorded ones, host A first.
+        changes: net changes of the testbed since the start, as the operator accepted them.
         search: the command that begins the same campaign.
     """
 

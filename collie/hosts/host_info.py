@@ -163,7 +163,7 @@ class RdmaPort:
 
     Attributes:
         explanation: why this GID index was chosen, for the log.
-        numa_nodes: nodes of the host, the NIC's first. Empty if unknown.
+        numa_nodes: nodes of the host, the NIC's first. Empty if the NIC's node is unknown.
     """
 
     device: str
@@ -189,8 +189,8 @@ def rdma_port(host: Host, info: HostInfo) -> RdmaPort:
         which = f"data path {host.data_path} of the hosts file" if host.data_path else "either data path"
         reasons = "; ".join(f"{path.name}: {path.detail}" for path in info.data_paths.values() if not path.usable)
         raise TestbedError(
-            f"host {host.name} cannot use {which} ({reasons}); `apt-get install libibverbs1` is what native needs, "
-            f"`apt-get install python3-pyverbs` what pyverbs needs{remedy}"
+            f"host {host.name} cannot use {which} ({reasons}); native needs `apt-get install libibverbs1`, "
+            f"pyverbs needs `apt-get install python3-pyverbs`{remedy}"
         )
     device = info.device(host.device)
     if device is None:

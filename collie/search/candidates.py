@@ -30,7 +30,7 @@ _GROUPS = 6
 _DRAWS = 14
 _CHOICE_SHARE = 0.3
 _ORDERED_SHARE = 0.9
-"""Share of dimensions that a draw changes. Choices, such as topology, bring other anomalies that hide this one."""
+"""Chance that a draw changes a dimension. Choices, such as topology, bring other anomalies that hide this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Value:
 
 
 class Candidates:
-    """Proposes workloads. The caller's `possible` excludes those that cannot run or are already answered."""
+    """Proposes workloads. The caller's `possible` excludes those that a known anomaly covers."""
 
     def __init__(
         self, space: Space, limits: CandidateLimits, rng: Random, possible: Callable[[Workload], bool]
@@ -108,7 +108,7 @@ class Candidates:
         )
 
     def _made(self, simplest: Workload, picked: Mapping[str, Any]) -> Workload | None:
-        """Return the workload with the picked values, else the nearest valid one. None if it is not `possible`."""
+        """Return the workload with these values, else the nearest valid one. None if not `possible` or the simplest."""
         workload: Workload | None = simplest.with_(**picked)
         if workload is not None and not self._space.allows(workload):
             workload = self._space.nearest({name: workload.get(name) for name in self._space.dimensions})
@@ -136,7 +136,7 @@ class Candidates:
 
 
 def _plainest_first(dimension: Choice | Ordered | Vector, present: Any) -> list[Any]:
-    """Return the values to try, plainest first. A list of sizes has its present value last."""
+    """Return the values to try, plainest first. An unlisted vector comes last."""
     match dimension:
         case Choice():
             return sorted(dimension.values, key=lambda value: value != dimension.plain)

@@ -205,6 +205,16 @@ def test_source_that_does_not_compile_is_said_with_the_compilers_words() -> None
         compiler.compile_object({"traffic.c": b"nonsense", "verbs_abi.h": b""})
 
 
+def test_a_compiler_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "slow-cc"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(compiler, "COMPILERS", (str(slow),))
+    monkeypatch.setattr(compiler, "MAX_SECONDS", 0.2)
+    with pytest.raises(compiler.NotCompiled, match=r"slow-cc: it did not end in 0\.2 s"):
+        compiler.compile_object(dict.fromkeys(compiler.SOURCES, b""))
+
+
 @needs_compiler
 def test_the_archive_carries_the_object_and_its_source() -> None:
     names = set(zipfile.ZipFile(BytesIO(build())).namelist())
