@@ -1,4 +1,4 @@
-"""Untrusted text as data: from agents, campaign files and bundles.
+"""Reading of untrusted text from agents, campaign files and bundles.
 
 Text that could control a terminal is neutralized. Standard library only: bundles carry this module.
 """
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 UNSAFE_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Control a terminal, disguise text, or cannot be printed. Line breaks and tabs are allowed."""
+"""Characters that control a terminal, disguise text, or cannot be printed. Line breaks and tabs are allowed."""
 
 _NOT_IN_A_LINE = re.compile(rf"[\t\n]|{UNSAFE_CHARACTERS.pattern}")
 
@@ -67,7 +67,7 @@ def whole_number(text: str) -> int | None:
 
 
 def read_json(text: str) -> Any:
-    """Read untrusted JSON, with its texts neutralized. `ValueError` for deep nesting, NaN, infinity or other text."""
+    """Read untrusted JSON, with its texts neutralized. `ValueError` for deep nesting, NaN, infinity or invalid JSON."""
     try:
         raw = json.loads(text, parse_constant=no_number, parse_float=_finite)
         if isinstance(raw, dict | list) and text.count("[") + text.count("{") > _DEEPEST:

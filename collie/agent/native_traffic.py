@@ -1,6 +1,6 @@
 """The compiled traffic loop: queues in the layout of ``native/traffic.c``.
 
-The object receives the functions of libibverbs as pointers.
+The shared object receives the functions of libibverbs as pointers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The battery on a fleet."""
+"""Runs the battery, the same probes for every host, on a fleet."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 ATTEMPTS: Final = 3
-"""Limit on runs of one probe in one group: set-ups fail and windows are unstable."""
+"""Limit on runs of one probe in one group. Failed set-ups and unstable windows are repeated."""
 
 OpenGroup = Callable[[tuple[str, ...]], Testbed]
 """Makes the testbed of a group from host names in order of their roles.
 
-It must not contact the hosts: later steps can be interrupted.
+It must not contact the hosts, because only later steps can be interrupted.
 """
 
 Approve = Callable[[Testbed], None]
@@ -67,7 +67,7 @@ class _Outcome:
 
     Attributes:
         failure: the host concerned, or all of the group where unknown, and the reason.
-        gone: an unreachable host, or a device of it that did not begin.
+        gone: a host that is unreachable, or a device that could not be opened.
         unread: probes without readings, with the reason.
     """
 
@@ -85,8 +85,8 @@ class _Outcome:
 class Battery:
     """Runs the battery, with at most `lanes` groups at once.
 
-    A host that cannot be reached or opened is left out from then on. On an interrupt, every testbed is closed under its
-    runs.
+    A host that cannot be reached or opened is left out from then on. An interrupt closes every testbed, even during a
+    run.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Battery:
         with self._opening:
             self._interrupted = True
             opened = tuple(self._open)
-        # at once, because a silent host delays only its testbed
+        # in parallel, so that a silent host delays only its own testbed
         with ThreadPoolExecutor(max(1, len(opened))) as closing:
             list(closing.map(lambda testbed: testbed.close(), opened))
 
@@ -260,7 +260,7 @@ def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
 
 
 def _is_worth_repeating(result: RunResult) -> bool:
-    """Not after a stop, which would recur, or a lost host."""
+    """Return whether to try again. A stop would recur, and a lost host stays lost."""
     return isinstance(result, SetupFailed) or (isinstance(result, Measured) and not result.measurement.stopped)
 
 
@@ -287,7 +287,7 @@ def _add(results: BatteryResults, outcome: _Outcome) -> None:
 
 
 def _left_in_all(before: int | None, now: int | None) -> int | None:
-    """Each of several consecutive agents knows only its queue pairs."""
+    """Return a host's sum. Each of its consecutive agents knows only its own queue pairs."""
     known = (before or 0) + (now or 0)
     return known if known or None not in (before, now) else None
 

@@ -23,7 +23,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class _SeverityFile(Strict):
-    """No `Severity`: `delivered` has a unit."""
+    """A `Severity` as written: `delivered` is still text with a unit."""
 
     text: _Text
     """As published."""
@@ -45,7 +45,7 @@ class _FixFile(Strict):
 
 
 class _ConditionFile(Strict):
-    """No `Condition`: how `value` is read depends on `feature` and `op`."""
+    """A `Condition` as written: how `value` is read depends on `feature` and `op`."""
 
     feature: str
     """A field of a workload or a derived feature."""
@@ -54,7 +54,7 @@ class _ConditionFile(Strict):
 
 
 class _AnomalyFile(Strict):
-    """No `ReferenceAnomaly`: its parts differ as below."""
+    """A `ReferenceAnomaly` as written, of the parts above."""
 
     title: _Text
     subsystem: _Text
@@ -71,7 +71,7 @@ class _AnomalyFile(Strict):
 
 
 def load_references(collection: str = "nsdi22") -> tuple[ReferenceAnomaly, ...]:
-    """Read all anomalies of a collection by id."""
+    """Read all anomalies of a collection, in order of id."""
     collections: dict[str, list[Path]] = {}
     for name, path in available(ContentKind.ANOMALY).items():
         collections.setdefault(name.rpartition("-")[0], []).append(path)

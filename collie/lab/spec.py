@@ -19,7 +19,7 @@ from collie.files import read_bytes, write_whole
 from collie.lab.host import MAX_BYTES
 
 MAXIMUM_MACHINES = 16
-MAXIMUM_DEVICES = 4  # per machine: each costs it a network card, and every frame of its network one more copy
+MAXIMUM_DEVICES = 4  # per machine: each needs a network card, and a copy of every frame of the network
 SOCKET_DIR_PREFIX = "collie-lab-"
 SOCKET_PATH_BYTES = 100  # the kernel's 108 with the final zero, less up to 6 for a socket's name
 
@@ -64,7 +64,7 @@ class MachineSpec:
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
-    """A lab, sufficient to start it again: with its image's cache entry, and the directory of its sockets."""
+    """All that starting a lab again needs. `image` names a cache entry, `sockets` a directory."""
 
     release: str
     image: str

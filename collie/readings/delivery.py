@@ -1,4 +1,4 @@
-"""Payload received by sinks, from the curves of their flows. Pure."""
+"""The payload that sinks receive, as curves over time. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _curve(stream: Stream, timelines: Mapping[str, Timeline]) -> Curve | None:
 
 
 def curve_of_end(end: str, timeline: Timeline, *, returned: bool = False) -> Curve | None:
-    """Return the payload that one end of a flow counts, with `returned` the part that came back to the requester."""
+    """Return the payload that one end of a flow counts. `returned` selects what comes back to the requester."""
     points = [
         (seconds, delivered)
         for seconds, sample in timeline
@@ -65,7 +65,7 @@ def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> fl
 
 
 def received_inside(curves: Sequence[Curve | None], window: Timeline) -> float:
-    """Return a sink's rate without its first and last step, which other windows may lack. 0 where unknown."""
+    """Return a sink's rate without the first and last step, which other hosts' windows may lack. 0 where unknown."""
     inner = window[1:-1]
     return 0.0 if len(inner) < 2 else received_bps(curves, inner[0][0], inner[-1][0]) or 0.0
 

@@ -1,8 +1,8 @@
 """The victim: a plain flow beside the workload. Pure.
 
-1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself where no flow crosses the network. Its requester's
-   completions count it.
-2. Totals of a device or engine include both. Errors are the victim's where only its queue pair failed.
+1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself where no flow crosses the network. The requester's
+   completions count its payload.
+2. Totals of a device or engine include victim and workload. Errors are the victim's where only its queue pair failed.
 3. UC WRITE is counted by the port's packets, which include the victim's. Such a workload has no victim.
 """
 
@@ -20,7 +20,7 @@ from collie.workloads.workload import Opcode, QpType, Workload
 NAME = "victim"
 REQUESTER, RESPONDER = f"{NAME}/requester", f"{NAME}/responder"
 ALONE_RUNS = 3
-"""Of the victim. Their median is its undisturbed throughput."""
+"""Runs of the victim alone. Their median is its undisturbed throughput."""
 MIN_MTU = 1024
 """Any Ethernet carries it."""
 
@@ -28,7 +28,7 @@ _BYTES = 65536
 _QUEUE = 16
 """1 MiB outstanding fills any port and is a small part of a switch's buffer."""
 _TIMEOUT = 16
-"""0.27 s and seven retries: starved for two seconds, it loses throughput, not its queue pair."""
+"""0.27 s, with seven retries. A victim starved for two seconds loses throughput, not its queue pair."""
 
 
 def victim(mtu: int, *, remote: bool) -> Workload:
