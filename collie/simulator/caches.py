@@ -19,16 +19,15 @@ def miss_ratio(working_set: Quantity, entries: float, sharpness: float, conflict
 
 
 def overrun(numbers: Numbers, amount: Quantity, room: float) -> Quantity:
-    """Return 0 if the amount fits, rising to 1 from 1.25 times the room on."""
-    return numbers.share(4.0 * (amount / room - 1.0))
+    """Return the chance to be pushed out of a room: 0 if the amount fits, rising evenly to 1 at twice the room."""
+    return numbers.share(amount / room - 1.0)
+
+
+def excess(numbers: Numbers, amount: Quantity, room: Quantity) -> Quantity:
+    """Return the share of an amount that does not fit a room."""
+    return numbers.most(0.0, 1.0 - room / amount)
 
 
 def within(numbers: Numbers, amount: Quantity, limit: float) -> Quantity:
     """Return 1 up to the limit, falling to 0 from twice the limit on."""
     return numbers.share(2.0 - amount / limit)
-
-
-def pressure(numbers: Numbers, amount: Quantity, room: float) -> Quantity:
-    """Return the nearness of demand to an overrun, 0..1, squared, so that counters rise early."""
-    ratio = numbers.least(1.0, amount / (1.25 * room))
-    return ratio * ratio

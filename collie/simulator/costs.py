@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from collie.simulator.caches import overrun, within
-from collie.simulator.demand import WorkingSets, receive_queues, working_sets
-from collie.simulator.hardware import ReceiveQueues, Subsystem, WhenMissing
+from collie.simulator.caches import excess, overrun
+from collie.simulator.demand import WorkingSets, working_sets
+from collie.simulator.hardware import Subsystem
 from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.pcie import COMPLETION_HEADER_BYTES, READ_HEADER_BYTES, WRITE_HEADER_BYTES
+from collie.simulator.receives import Receives, receives_of
 from collie.simulator.traffic import TrafficArrays
 from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
 
@@ -34,7 +35,7 @@ STEADY: Final = (
     "peer-to-peer reads",
 )
 TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
-CREDITS, STAGING, MEMORY, PEER_READS = 6, 7, 8, 11
+CREDITS, STAGING, MEMORY, WIRE, ORDERED_READS, PEER_READS = 6, 7, 8, 9, 10, 11
 
 ARRIVAL: Final = (
     "receive engine",
@@ -49,8 +50,6 @@ ARRIVAL: Final = (
 ENGINE, PLACEMENT, ARBITER, SOCKET_LINK, ORDERED_WRITES, PEER_WRITES = 0, 1, 4, 5, 6, 7
 
 CQE_BYTES: Final = 64 + WRITE_HEADER_BYTES
-_NEVER_LOOPED: Final = 3
-_NOTHING: Final = (0.0,) * _NEVER_LOOPED
 
 
 class PathCosts(NamedTuple):
@@ -61,10 +60,34 @@ class PathCosts(NamedTuple):
     loop: Vector
 
 
+class Events(NamedTuple):
+    """Rare events per message, as the costs count them. Those of a host still depend on its working sets.
+
+    Attributes:
+        pushed_out, on_demand: receives that an overrun pushed out, and those that are not fetched ahead.
+        refetched: READ work requests that left the chip before their response arrived.
+        spilled: response packets whose READ request can have spilled.
+        acknowledged: acknowledgements that need queue pair state.
+        held: acknowledgements of small messages that find bulk data in the pipeline and their burst too long.
+        turned: bursts for which the arbiter can have to switch.
+    """
+
+    pushed_out: Quantity
+    on_demand: Quantity
+    refetched: Quantity
+    spilled: Quantity
+    acknowledged: Quantity
+    held: Quantity
+    turned: Quantity
+
+
 class HostCosts(NamedTuple):
     """Costs of one message at one host.
 
     Attributes:
+        unacknowledged, unarbitrated: share of the queue pair ends whose state the acknowledgement unit, or the arbiter,
+            does not hold.
+        late: seconds of a PCIe transaction beyond those to memory next to the NIC.
         dropping: time for which a message occupies a receive queue that drops, or 0.
         trip, round_trip: seconds in flight of a message that leaves this host, and of loopback.
     """
@@ -72,6 +95,9 @@ class HostCosts(NamedTuple):
     sets: WorkingSets
     steady: PathCosts
     arrival: PathCosts
+    unacknowledged: Quantity
+    unarbitrated: Quantity
+    late: Quantity
     dropping: Quantity
     trip: Quantity
     round_trip: Quantity
@@ -96,6 +122,7 @@ class Costs(NamedTuple):
     visit_wqes: Quantity
     answers: Quantity
     answer_bytes: Quantity
+    events: Events
 
 
 class _BufferLocation(NamedTuple):
@@ -114,26 +141,6 @@ class _BufferLocation(NamedTuple):
     loops: bool
 
 
-class _Receives(NamedTuple):
-    """Costs of the receives of one message.
-
-    Attributes:
-        fetches: PCIe reads. One read fetches several receives of one post.
-        withheld, waiting, dropping: time without a receive on chip: at the sender, in the pipeline, or before the drop.
-        pushed_out: delay by an overrun of prefetched receives: in the pipeline, and in placement.
-    """
-
-    fetches: Quantity
-    wqe_read: Quantity
-    withheld: Quantity
-    waiting: Quantity
-    dropping: Quantity
-    pushed_out: tuple[Quantity, Quantity]
-
-
-_NO_RECEIVES: Final = _Receives(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0))
-
-
 class _Message(NamedTuple):
     """Costs of one message on either host, mostly times.
 
@@ -142,8 +149,9 @@ class _Message(NamedTuple):
         fetches: PCIe reads. One read fetches several WQEs of one post.
         gathered, wqe_read: on PCIe downstream.
         moving, answering: on the wire.
-        ordered_read, ordered_write: in strictly ordered PCIe, 0 unless a short segment follows a bulk one.
-        flushes: whether RC streams both ways, so that each write is flushed before its acknowledgement.
+        ordered, ordered_read, ordered_write: in strictly ordered PCIe: the payload, and the waits of reads and of
+            writes for late short reads.
+        flushes: share of the bytes streamed by RC both ways, each write flushed before its acknowledgement.
         pending: to look up spilled READ requests.
         turned: in the arbiter when it switches for every burst.
         scatter, answered: delay of placement by a message that left.
@@ -151,7 +159,7 @@ class _Message(NamedTuple):
 
     asks: Quantity
     fetches: Quantity
-    receives: _Receives
+    receives: Receives
     visit_wqes: Quantity
     answers: Quantity
     answer_bytes: Quantity
@@ -164,6 +172,7 @@ class _Message(NamedTuple):
     moving: Quantity
     answering: Quantity
     payload_bits: Quantity
+    ordered: Quantity
     ordered_read: Quantity
     ordered_write: Quantity
     flushes: Quantity
@@ -171,6 +180,7 @@ class _Message(NamedTuple):
     turned: Quantity
     scatter: Quantity
     answered: Quantity
+    events: Events
 
 
 def costs_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Costs:
@@ -191,6 +201,7 @@ def costs_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Costs:
         visit_wqes=m.visit_wqes,
         answers=m.answers,
         answer_bytes=m.answer_bytes,
+        events=m.events,
     )
 
 
@@ -201,37 +212,48 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
     fetches = 1.0 / n.least(t.wqe_batch, n.most(1.0, engine.wqe_fetch_bytes // t.send_wqe))
     answers = n.choose(t.is_read, 1.0, t.is_rc / engine.messages_per_ack)
     answer_bytes = answers * n.choose(t.is_read, READ_REQUEST_BYTES, ACK_BYTES)
-    spilled = unheld = 0.0
+    receives = receives_of(subsystem, t, n)
+    spilled = refetched = 0.0
     if n.anywhere(t.is_read):
-        spilled = t.is_read * overrun(n, t.qps * t.started, reads.pending_requests)
-        unheld = t.is_read * t.long_list * overrun(n, t.wqe_batch, t.outstanding)
+        spilled = t.is_read * t.packets * overrun(n, t.qps * t.started, reads.pending_requests)
+        refetched = t.is_read * excess(n, t.wqe_batch, t.outstanding)
     bursts = t.is_rc * t.one_turn * overrun(n, t.wqe_batch, arbiter.burst_wqes)
-    answered = t.is_rc_write * t.small_beside_bulk * overrun(n, t.wqe_batch, acks.burst_messages)
+    held = t.is_rc_write * t.small_beside_bulk * overrun(n, t.wqe_batch, acks.burst_messages)
     moving = t.wire * bit
-    ordered = t.two_way * (t.ordering_waits > 0)  # reads and writes share a host's ordered queue
+    ordered = t.two_way * (t.ordering_waits > 0)  # without waits it is as wide as the port
     return _Message(
         asks=1.0 - t.is_read,
         fetches=fetches,
-        receives=_receives(subsystem, t, n, tlp) if n.anywhere(t.receives) else _NO_RECEIVES,
+        receives=receives,
         visit_wqes=n.most(t.wqe_batch, t.send_depth / engine.visits_per_send_queue, 1.0),
         answers=answers,
         answer_bytes=answer_bytes,
         doorbell=1.0 / (t.wqe_batch * engine.doorbells_per_second),
-        transmit=t.packets / n.choose(t.slow, reads.responder_slow_packets_per_second, rate),
-        place=t.packets / n.choose(t.slow, reads.requester_slow_packets_per_second, rate),
+        transmit=(t.packets - t.slow) / rate + t.slow / reads.responder_slow_packets_per_second,
+        place=(t.packets - t.slow) / rate + t.slow / reads.requester_slow_packets_per_second,
         gathered=t.gather / tlp,
         wqe_read=(t.send_wqe + COMPLETION_HEADER_BYTES * fetches) / tlp,
         wqe_tags=fetches * pcie.read_latency_seconds / pcie.read_tags,
         moving=moving,
         answering=answer_bytes * bit,
         payload_bits=t.payload * 8,
-        ordered_read=ordered * (moving + t.ordering_waits * pcie.ordered_read_wait_seconds),
-        ordered_write=ordered * (moving + t.ordering_waits * pcie.ordered_write_wait_seconds),
+        ordered=ordered * moving,
+        ordered_read=ordered * t.ordering_waits * pcie.ordered_read_wait_seconds,
+        ordered_write=ordered * t.ordering_waits * pcie.ordered_write_wait_seconds,
         flushes=t.is_rc * t.streamed * t.two_way,
-        pending=spilled * t.packets / reads.spilled_packets_per_second,
+        pending=spilled / reads.spilled_packets_per_second,
         turned=bursts * t.packets / arbiter.packets_per_second,
-        scatter=unheld * t.packets * reads.scatter_wait_seconds,
-        answered=answered * acks.wait_seconds * acks.blocks_data,
+        scatter=refetched * t.long_list * t.packets * reads.scatter_wait_seconds,
+        answered=held * acks.wait_seconds * acks.blocks_data,
+        events=Events(
+            pushed_out=receives.pushed_out,
+            on_demand=receives.on_demand,
+            refetched=refetched,
+            spilled=spilled,
+            acknowledged=answers * (1.0 - t.is_read),
+            held=held,
+            turned=bursts,
+        ),
     )
 
 
@@ -243,38 +265,6 @@ def _places(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[_Buffer
         _BufferLocation(t.far_source, t.gpu_source, t.near_gpu_source, source_late, loops=False),
         _BufferLocation(t.far_sink, t.gpu_sink, t.near_gpu_sink, sink_late, loops=n.anywhere(t.loop)),
     )
-
-
-def _receives(subsystem: Subsystem, t: TrafficArrays, n: Numbers, tlp: float) -> _Receives:
-    fetches = t.receives / n.least(t.wqe_batch, n.most(1.0, subsystem.engine.wqe_fetch_bytes // t.receive_wqe))
-    withheld = waiting = dropping = 0.0
-    for queues, used in receive_queues(subsystem, t):
-        late = used * _fetching(queues, t, n)
-        withheld = withheld + late * (queues.when_missing is WhenMissing.WITHHOLD)
-        waiting = waiting + late * (queues.when_missing is WhenMissing.WAIT)
-        dropping = dropping + late * (queues.when_missing is WhenMissing.DROP)
-    datagram, reliable = subsystem.datagram_receives, subsystem.reliable_receives
-    # One packet consumes its receive at once. The later packets of a longer message need the receive again.
-    returning = t.is_rc * t.several_packets * reliable.overrun_wait_seconds * _pushed_out(reliable, t, n)
-    demanding = t.is_ud * t.packets * datagram.overrun_wait_seconds * _pushed_out(datagram, t, n)
-    return _Receives(
-        fetches=fetches,
-        wqe_read=(t.receives * t.receive_wqe + COMPLETION_HEADER_BYTES * fetches) / tlp,
-        withheld=withheld,
-        waiting=waiting,
-        dropping=dropping,
-        pushed_out=(returning, demanding),
-    )
-
-
-def _fetching(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
-    overlap = n.most(1.0, t.mtu / queues.look_ahead_bytes) * queues.outstanding_fetches
-    return t.receives * within(n, t.wqe_batch, queues.on_demand_wqes) * queues.fetch_seconds / overlap
-
-
-def _pushed_out(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
-    long_queue = overrun(n, t.recv_depth, queues.resident_wqes_per_queue)
-    return t.receives * overrun(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
 
 
 def _host(
@@ -289,10 +279,15 @@ def _host(
     round_trip = 2.0 * subsystem.pcie.read_latency_seconds + here.late + m.payload_bits / subsystem.wire.line_rate_bps
     # UC and UD messages end when they have left. RC messages stay until they are acknowledged.
     trip = round_trip + subsystem.wire.round_trip_seconds * (0.5 + 0.5 * t.is_rc) + t.is_rc * peer.late
+    unacknowledged = overrun(n, sets.ends, subsystem.acknowledgements.contexts)
+    unarbitrated = overrun(n, sets.ends, subsystem.arbiter.queue_pairs)
     return HostCosts(
         sets=sets,
         steady=_steady(subsystem, t, n, m, sets, here),
-        arrival=_arrival(subsystem, n, m, sets, here),
+        arrival=_arrival(subsystem, n, m, sets, here, unacknowledged, unarbitrated),
+        unacknowledged=unacknowledged,
+        unarbitrated=unarbitrated,
+        late=here.late,
         dropping=m.receives.dropping * sets.receive_misses,
         trip=trip,
         round_trip=round_trip + t.is_rc * here.late,
@@ -305,29 +300,29 @@ def _steady(
     pcie, bridge = subsystem.pcie, subsystem.gpu_bridge
     staged = sets.staging_misses * t.packets * subsystem.transmit_staging.refill_seconds
     in_dram = (1.0 - here.gpu) * m.payload_bits / subsystem.memory.bandwidth_bps
-    context, translation = _blocking(subsystem, t, n, m, sets) if n.anywhere(t.is_rc_write) else (0.0, 0.0)
-    redirected = m.flushes * here.near_gpu * bridge.redirects
+    posted, context, translation = _lookups(subsystem, t, n, m, sets)
+    redirected = here.near_gpu * bridge.redirects * m.payload_bits
     out = (
         m.asks * m.doorbell,
         m.transmit,
         m.gathered + m.asks * m.wqe_read,
         t.gather_requests * (pcie.read_latency_seconds + here.late) / pcie.read_tags + m.asks * m.wqe_tags,
-        0.0,
-        0.0,
+        m.asks * posted + t.is_read * context,
+        t.is_read * translation,
         0.0,
         m.asks * staged,
         in_dram,
         m.moving,
-        m.ordered_read,
-        redirected * m.payload_bits / bridge.contended_read_bps,
+        m.ordered + m.ordered_read,
+        redirected * (m.flushes / bridge.contended_read_bps + (1.0 - m.flushes) / (8.0 * pcie.bytes_per_second)),
     )
     into = (
         t.is_read * m.doorbell,
         0.0,
         m.receives.wqe_read + t.is_read * m.wqe_read,
         t.is_read * m.wqe_tags,
-        context,
-        translation,
+        t.is_read * posted + m.asks * context,
+        m.asks * translation,
         m.receives.withheld * sets.receive_misses,
         t.is_read * staged,
         in_dram * sets.write_misses,
@@ -337,49 +332,67 @@ def _steady(
     )
     if not here.loops:
         return PathCosts(out, into, ())
-    both = [leaving + coming for leaving, coming in zip(out[:-_NEVER_LOOPED], into[:-_NEVER_LOOPED], strict=True)]
-    return PathCosts(out, into, (*both, *_NOTHING))
+    loop = [leaving + coming for leaving, coming in zip(out, into, strict=True)]
+    loop[WIRE] = loop[ORDERED_READS] = 0.0
+    return PathCosts(out, into, loop)
 
 
-def _blocking(
+def _lookups(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets
-) -> tuple[Quantity, Quantity]:
-    """Costs of missed contexts and missed translations that the responder waits for.
+) -> tuple[Quantity, Quantity, Quantity]:
+    """Costs of missed contexts, at the requester and at the responder, and of the responder's missed translations.
 
-    The responder of an RC WRITE checks key, address and packet number before it takes the next packet. A SEND is looked
-    up early with its receive WQE, a READ request in a queue that is read ahead. UC lookups overlap. A context stays
-    loaded for all WQEs of a visit. The translations of one post are looked up ahead.
+    The requester looks up a context for each doorbell. The responder of an RC WRITE checks key, address and packet number before it takes the next packet. Others are
+    looked up early: a SEND with its receive WQE, a READ request in a queue that is read ahead, and UC lookups overlap.
+    What was looked up early waits as a WRITE does when it left the chip again before use. A context stays loaded for
+    all WQEs of a visit. The translations of one post are looked up ahead.
     """
     context, translation = subsystem.context_cache, subsystem.translation_cache
-    loads = t.is_rc_write * sets.context_misses / (context.outstanding_misses * m.visit_wqes)
+    early = 1.0 - t.is_rc_write
+    contexts = sets.context_misses * (t.is_rc_write + early * sets.contexts_lost)
+    translations = sets.translation_misses * (t.is_rc_write + early * sets.translations_lost)
     overlap = n.least(t.wqe_batch, translation.look_ahead_messages) * translation.outstanding_misses
-    return loads * context.miss_seconds, t.is_rc_write * sets.translation_misses * translation.miss_seconds / overlap
+    load = context.miss_seconds / context.outstanding_misses
+    return (
+        sets.context_misses * sets.contexts_lost * load / t.wqe_batch,
+        contexts * load / m.visit_wqes,
+        translations * translation.miss_seconds / overlap,
+    )
 
 
-def _arrival(subsystem: Subsystem, n: Numbers, m: _Message, sets: WorkingSets, here: _BufferLocation) -> PathCosts:
+def _arrival(
+    subsystem: Subsystem,
+    n: Numbers,
+    m: _Message,
+    sets: WorkingSets,
+    here: _BufferLocation,
+    unacknowledged: Quantity,
+    unarbitrated: Quantity,
+) -> PathCosts:
     placement_bps, link, bridge = subsystem.engine.placement_bps, subsystem.socket_link, subsystem.gpu_bridge
     line_rate = subsystem.wire.line_rate_bps
-    pushed_out = m.receives.pushed_out
-    waiting = m.receives.waiting * sets.receive_misses + pushed_out[0]
-    turned = m.turned * overrun(n, sets.ends, subsystem.arbiter.queue_pairs)
-    crossing = here.far * m.payload_bits / n.choose(m.flushes, link.streamed_rate_bps, link.rate_bps)
-    # READs: WQEs fetched beyond the outstanding limit leave the chip, with the second block of a long scatter list. The
-    # new fetch queues behind the payload reads for this host's responses. WRITEs: acknowledging small messages needs
-    # queue pair state that the unit does not hold.
+    waiting = m.receives.waiting * sets.receive_misses + m.receives.fetched_again
+    turned = m.turned * unarbitrated
+    crossing = here.far * m.payload_bits * (m.flushes / link.streamed_rate_bps + (1.0 - m.flushes) / link.rate_bps)
+    redirected = here.near_gpu * bridge.redirects * m.payload_bits
+    written = m.flushes / bridge.contended_write_bps + (1.0 - m.flushes) / (8.0 * subsystem.pcie.bytes_per_second)
+    # READs: WQEs fetched beyond the outstanding limit leave the chip, with the later blocks of a long scatter list. The
+    # new fetch queues behind the payload reads for this host's responses. WRITEs: the acknowledgement of a small message
+    # finds bulk data in the pipeline, its burst too long for the unit, and its queue pair's state not on chip.
     held_up = m.scatter * overrun(n, sets.reads, subsystem.reads.scatter_lists)
-    held_up = held_up + m.answered * overrun(n, sets.ends, subsystem.acknowledgements.contexts)
+    held_up = held_up + m.answered * unacknowledged
     to_placement = line_rate / placement_bps
     return PathCosts(
-        out=(0.0, m.answering * to_placement + held_up, 0.0, 0.0, turned, crossing, 0.0, 0.0),
+        out=(0.0, m.answering * to_placement + held_up, 0.0, 0.0, turned, crossing, m.asks * m.ordered_write, 0.0),
         into=(
             m.place,
-            m.moving * to_placement + pushed_out[1],
+            m.moving * to_placement,
             waiting,
             m.pending,
             turned,
             crossing,
-            m.ordered_write,
-            m.flushes * here.near_gpu * bridge.redirects * m.payload_bits / bridge.contended_write_bps,
+            m.ordered + (1.0 - m.asks) * m.ordered_write,
+            redirected * written,
         ),
-        loop=(m.place, pushed_out[1], waiting, m.pending, 0.0, 2.0 * crossing, 0.0, 0.0) if here.loops else (),
+        loop=(m.place, 0.0, waiting, m.pending, 0.0, 2.0 * crossing, 0.0, redirected * written) if here.loops else (),
     )

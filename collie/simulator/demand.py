@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from collie.simulator.caches import miss_ratio, overrun
-from collie.simulator.hardware import ReceiveQueues, Subsystem
+from collie.simulator.hardware import Cache, ReceiveQueues, Subsystem
 from collie.simulator.numbers import Numbers, Quantity
 from collie.simulator.traffic import TrafficArrays
+
+_LOOK_AHEAD_SHARPNESS: Final = 3.0
 
 
 class WorkingSets(NamedTuple):
@@ -16,6 +18,7 @@ class WorkingSets(NamedTuple):
     Attributes:
         ends: queue pair ends, of requesters and responders.
         reads: ends that carry READs.
+        contexts_lost, translations_lost: share of early lookups that leave the chip before use.
         staging_misses: share of packets evicted from the transmit staging.
         write_misses: share of written bytes that the last-level cache does not take.
     """
@@ -24,6 +27,8 @@ class WorkingSets(NamedTuple):
     reads: Quantity
     context_misses: Quantity
     translation_misses: Quantity
+    contexts_lost: Quantity
+    translations_lost: Quantity
     staging_misses: Quantity
     write_misses: Quantity
     send_wqes: Quantity
@@ -47,7 +52,7 @@ def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[Wo
 
 def _of_ends(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
-) -> tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]:
+) -> tuple[Quantity, ...]:
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
     ends = flows * t.qps
     regions = ends * t.regions * t.translations
@@ -61,9 +66,16 @@ def _of_ends(
         t.is_read * ends,
         miss_ratio(ends, context.entries, context.sharpness, context.conflict_ratio),
         miss_ratio(regions, translation.entries, translation.sharpness, translation.conflict_ratio),
+        _lost(context, ends),
+        _lost(translation, regions),
         staged,
         miss_ratio(ends * t.touched, subsystem.memory.io_cache_bytes, 4.0, 0.0),
     )
+
+
+def _lost(cache: Cache, used: Quantity) -> Quantity:
+    """Early lookups are used in order of arrival, so that what they bring leaves the chip gradually."""
+    return miss_ratio(used, cache.look_ahead_ratio * cache.entries, _LOOK_AHEAD_SHARPNESS, 0.0)
 
 
 def _of_queues(

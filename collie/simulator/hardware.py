@@ -58,7 +58,8 @@ class Engine(Part):
     completions_per_cqe_write: Count
     """Completions that one 64-byte PCIe write carries (CQE compression)."""
     streamed_message_bytes: Bytes
-    """Shortest message of a streamed queue pair, which keeps the send side for long bursts."""
+    """Shortest message with which a queue pair keeps the send side. After a shorter one the scheduler can yield: always
+    from half this size down."""
 
     @property
     def packets_per_second(self) -> float:
@@ -70,20 +71,22 @@ class Reads(Part):
     """State of outstanding RC READs."""
 
     bulk_packets: Count
-    """READ responses of at least this many packets are bulk. A queue pair with only such responses is on the slow
-    path."""
+    """Packets of a READ response of which half take the slow path. The first half as many take the fast path of any
+    longer response, too."""
     requester_slow_packets_per_second: PerSecond
     """Response packets that the requester places on its slow path."""
     responder_slow_packets_per_second: PerSecond
     """Response packets that the responder generates on its slow path."""
     scatter_lists: Count
-    """Queue pairs, both directions together, whose READs keep their long scatter lists on chip."""
+    """Queue pairs, both directions together, whose READs keep their long scatter lists on chip. With twice as many, no
+    list stays."""
     scatter_wait_seconds: Seconds
     """Delay of placement per response packet of the host while a scatter list is fetched again."""
     requests_per_visit: Count
     """Most READ requests that one visit of the send scheduler starts."""
     pending_requests: Count
-    """Requests that the scheduler can start in one round over all queue pairs before they spill to host memory."""
+    """Requests that the scheduler can start in one round over all queue pairs before they spill to host memory. With
+    twice as many, all spill."""
     spilled_packets_per_second: PerSecond
     """Response packets placed when each looks up its request in host memory."""
 
@@ -92,13 +95,14 @@ class Acknowledgements(Part):
     """The unit of RC acknowledgements."""
 
     contexts: Count
-    """Queue pair ends whose state the unit holds."""
+    """Queue pair ends whose state the unit holds. With twice as many, no state stays."""
     burst_messages: Count
-    """Acknowledgements of one post that the unit receives without stopping the pipeline."""
+    """Acknowledgements of one post that the unit receives without stopping the pipeline. Beyond, more and more of them
+    stop it, and all from twice as many on."""
     small_message_bytes: Bytes
-    """Messages up to this size are acknowledged one by one as they arrive."""
+    """Messages up to this size are acknowledged one by one as they arrive, from twice this size on together."""
     bulk_message_bytes: Bytes
-    """Messages from this size on hold the pipeline long enough to be blocked."""
+    """Messages from this size on hold the pipeline long enough to be blocked. Those of half this size do not."""
     wait_seconds: Seconds
     """Delay of arriving bulk packets by the acknowledgement of a small message."""
     blocks_data: bool
@@ -111,9 +115,9 @@ class Arbiter(Part):
     packets_per_second: PerSecond
     """Packets, both ways together, that pass while it switches for every burst."""
     burst_wqes: Count
-    """Largest number of work requests of one post that form a single burst."""
+    """Largest number of work requests of one post that form a single burst. With twice as many, each forms its own."""
     queue_pairs: Count
-    """Queue pair ends that it holds ready. With more, it loads one for every burst."""
+    """Queue pair ends that it holds ready. With twice as many, it loads one for every burst."""
     quantum_bytes: Bytes
     """Messages up to this size are sent in one turn."""
 
@@ -147,7 +151,8 @@ class Pcie(Part):
     read_latency_seconds: Seconds
     """Round trip of a memory read on the NIC's socket, under load."""
     sges_read_with_wqe: Count
-    """Scatter/gather entries in the WQE's first block. A dependent read fetches the later ones."""
+    """Scatter/gather entries in the WQE's first block. A dependent read fetches the later ones, and such a list is
+    walked entry by entry."""
     strict_ordering: bool
     """Whether no PCIe write of the NIC can overtake an earlier one."""
     bulk_segment_bytes: Bytes
@@ -155,9 +160,9 @@ class Pcie(Part):
     small_segment_bytes: Bytes
     """Segments up to this size take the strictly ordered short path."""
     ordered_write_wait_seconds: Seconds
-    """Delay of strictly ordered writes when a short segment follows a bulk one."""
+    """Delay of arriving writes by the read of a short segment behind a bulk one, where the list is walked."""
     ordered_read_wait_seconds: Seconds
-    """Delay of reads behind these writes."""
+    """Delay of that read and of those behind it."""
 
     @property
     def bytes_per_second(self) -> float:
@@ -178,6 +183,9 @@ class Cache(Part):
     """Time to load a missed entry."""
     outstanding_misses: Count
     """Misses that can delay the receive pipeline at once."""
+    look_ahead_ratio: float = Field(default=4.0, ge=1)
+    """Entries, as a multiple of the capacity, that early lookups (SEND, READ and UC) can have in use. With as many, half
+    of the early lookups leave the chip before use and wait as those of RC WRITEs do."""
 
 
 class TranslationCache(Cache):
@@ -204,11 +212,11 @@ class ReceiveQueues(Part):
     """Receives of one kind of queue pair on their way on chip."""
 
     prefetch_wqes: Count
-    """Receives of one post that the prefetcher takes. A larger post overruns it."""
+    """Receives of one post that the prefetcher takes. A larger post overruns it, fully from twice as many on."""
     resident_wqes_per_queue: Count
-    """Receives of one queue that stay on chip from prefetch to use."""
+    """Receives of one queue that stay on chip from prefetch to use. With twice as many, none does."""
     overrun_wait_seconds: Seconds
-    """Delay of a message whose prefetched receive was overrun."""
+    """Time for which the fetch unit is busy with a receive that an overrun pushed out."""
     window_wqes_per_queue: Count
     """Receives of a long ring that the NIC prefetches into shared memory. A ring of half as many needs none."""
     slot_bytes: Bytes

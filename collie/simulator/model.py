@@ -7,7 +7,7 @@ takes three steps (`docs/explanation/simulator.md` has the equations):
    resource that slows senders get the same share of their demand.
 2. A host whose receive side is overloaded pauses its peer for the missing share of the time, or drops packets on a
    lossy priority. Either can drop datagrams whose receive is late.
-3. Loopback traffic that yields gets the rest.
+3. Loopback traffic gets the rest: what it yielded, and what a pause for other reasons leaves.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HostLoad(NamedTuple):
     Attributes:
         steady: by resource of `STEADY`, from the messages finally sent.
         arrival: demand of arrivals, by resource of `ARRIVAL`. Above 1 they wait.
-        accepted: share of the arrivals.
+        accepted, circled: share of the arrivals from the network and of loopback.
         kept: share of the accepted messages that are not dropped for a late receive.
     """
 
@@ -51,6 +51,7 @@ class HostLoad(NamedTuple):
     arrival: Vector
     upstream: Quantity
     accepted: Quantity
+    circled: Quantity
     kept: Quantity
     pauses: bool
 
@@ -59,6 +60,7 @@ class _Arrivals(NamedTuple):
     arrival: Vector
     upstream: Quantity
     accepted: Quantity
+    circled: Quantity
     kept: Quantity
 
 
@@ -166,11 +168,11 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
         wrong = wrong_packets(errors, t)
         forth, back = _repeated(forth, costs.source, t, wrong), _repeated(back, costs.sink, t, wrong)
     # Loopback does not cross the network, so it is never dropped.
-    loop = _taken(limits[2], offered[2], at_sink, t, lossless=True)
+    loop = _taken(limits[2], offered[2], at_sink._replace(accepted=at_sink.circled), t, lossless=True)
     source_steady = _busy(costs.source.steady, forth.sent, back.sent, 0.0, n)
     sink_steady = _busy(costs.sink.steady, back.sent, forth.sent, loop.sent, n)
-    if n.anywhere(yields):
-        rest = yields * _left_over(costs, limits[2], (forth, back), (sink_steady, at_sink.arrival), capacities[1], n)
+    if n.anywhere(t.loop):
+        rest = t.loop * _left_over(costs, (forth, back, loop), (sink_steady, at_sink.arrival), capacities[1], n)
         loop = FlowRates(limits[2], loop.offered + rest, loop.sent + rest, loop.delivered + rest)
         sink_steady = [busy + rest * cost for busy, cost in zip(sink_steady, costs.sink.steady.loop, strict=True)]
     source = HostLoad(source_steady, 0.0, *at_source, pauses[0])
@@ -258,10 +260,17 @@ def _receive_side(host: HostCosts, rates: Rates, costs: Costs, capacity: float, 
     arrival = _busy(host.arrival, leaving, coming, looping, n)
     room = n.most(capacity - (leaving + looping) * costs.upstream_out, 0.01 * capacity)
     upstream = (coming + looping) * costs.upstream_in / room
-    busiest = n.most(upstream, *arrival)
-    accepted = n.choose(busiest > 1.0 + _ROUNDING, 1.0 / n.most(1.0, busiest), 1.0)
-    kept = 1.0 / n.most(1.0, (coming + looping) * accepted * host.dropping)
-    return _Arrivals(arrival, upstream, accepted, kept)
+    accepted = _share_taken(n.most(upstream, *arrival), n)
+    circled = accepted
+    if n.anywhere(looping):
+        # Loopback is not paused: it gives way where it queues for the same resource.
+        circled = _share_taken(n.most(upstream, n.busiest(arrival, host.arrival.loop)), n)
+    kept = 1.0 / n.most(1.0, (coming * accepted + looping * circled) * host.dropping)
+    return _Arrivals(arrival, upstream, accepted, circled, kept)
+
+
+def _share_taken(busy: Quantity, n: Numbers) -> Quantity:
+    return n.choose(busy > 1.0 + _ROUNDING, 1.0 / n.most(1.0, busy), 1.0)
 
 
 def _taken(limit: Quantity, offered: Quantity, load: _Arrivals, t: TrafficArrays, lossless: bool) -> FlowRates:
@@ -294,23 +303,23 @@ def in_flight(flow: FlowRates, sender: HostCosts, t: TrafficArrays) -> Quantity:
 
 def _left_over(
     costs: Costs,
-    limit: Quantity,
-    flows: tuple[FlowRates, FlowRates],
+    flows: tuple[FlowRates, FlowRates, FlowRates],
     loads: tuple[Vector, Vector],
     capacity: float,
     n: Numbers,
 ) -> Quantity:
-    """Return the rate of yielding loopback traffic: the rest of every resource that it needs."""
-    forth, back = flows
-    rate = n.least(limit, 1.0 / costs.loopback)
+    """Return what loopback traffic can take besides: the rest of every resource that it needs."""
+    forth, back, loop = flows
+    rate = n.most(0.0, n.least(loop.limit, 1.0 / costs.loopback) - loop.sent)
     for load, paths in zip(loads, (costs.sink.steady, costs.sink.arrival), strict=True):
         for busy, cost in zip(load, paths.loop, strict=True):
             if n.anywhere(cost):
                 room = n.most(0.0, 1.0 - busy)
                 rate = n.least(rate, n.choose(cost, room / n.most(cost, 1e-18), rate))
     if n.anywhere(costs.sink.dropping):
-        room = n.most(0.0, 1.0 - forth.sent * costs.sink.dropping)
+        room = n.most(0.0, 1.0 - (forth.sent + loop.sent) * costs.sink.dropping)
         rate = n.least(rate, n.choose(costs.sink.dropping, room / n.most(costs.sink.dropping, 1e-18), rate))
     used = forth.delivered * costs.upstream_in + back.sent * costs.upstream_out
+    used = used + loop.sent * (costs.upstream_in + costs.upstream_out)
     free = n.most(0.0, capacity - used)
     return n.least(rate, free / (costs.upstream_out + costs.upstream_in))

@@ -1,6 +1,9 @@
-"""Strictly ordered PCIe writes: the waits of short segments behind bulk ones.
+"""Strictly ordered PCIe: the waits of short reads between bulk transfers.
 
-A bulk segment fills the window of writes in flight. The next short segment and all later writes wait until it drains.
+Under strict ordering a read pushes all earlier writes to memory, and later writes wait behind it. A scatter/gather list
+within one block of its WQE is known at once: its reads are issued in long runs, and their waits overlap. A longer list
+is walked entry by entry while the message is gathered. A short entry behind a bulk one then breaks the run: its read
+waits alone for the writes in flight, and so does all that follows.
 """
 
 from __future__ import annotations
@@ -41,22 +44,16 @@ def distinct_segments(workload: Workload) -> list[int]:
     return sizes
 
 
-def bulk_then_small(segments: Sequence[int], bulk_bytes: int, small_bytes: int) -> tuple[float, float]:
-    """Count short segments behind a bulk one, per pass over the request vector, which repeats.
-
-    The second value is a soft count, with quadratic shares instead of thresholds.
-    """
-    waits = pressure = 0.0
+def bulk_then_small(segments: Sequence[int], bulk_bytes: int, small_bytes: int) -> float:
+    """Count short segments behind a bulk one, per pass over the request vector, which repeats."""
+    waits = 0.0
     filled = 0  # largest segment since the window was last drained
     for _ in range(2):  # the vector repeats: the second pass starts with the window of the first
-        waits = pressure = 0.0
+        waits = 0.0
         for size in segments:
             if size >= filled:
                 filled = size
-                continue
-            small = small_share(size, small_bytes)
-            waits += bulk_share(filled, bulk_bytes) * small
-            pressure += min(1.0, filled / bulk_bytes) ** 2 * min(1.0, small_bytes / size) ** 2
-            if small:
+            elif small := small_share(size, small_bytes):
+                waits += bulk_share(filled, bulk_bytes) * small
                 filled = size
-    return waits, pressure
+    return waits

@@ -1,33 +1,28 @@
 """Counter readings of a steady state, per second and host.
 
-Diagnostic counters also count near misses, so they rise before throughput falls. They follow powers of a utilisation u:
-the queue of a busy stage is at least k long with probability u^k (M/M/1).
+A diagnostic counter is the rate of an event of the model, whether or not the event costs throughput yet. Two kinds of
+events are no part of the costs, because they only delay: what comes to a busy stage waits, with the probability of the
+stage's utilisation u, and a queue is at least k long with the probability u^k (M/M/1).
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from collie.simulator.caches import miss_ratio, pressure
+from collie.simulator.caches import miss_ratio
 from collie.simulator.costs import (
-    ARBITER,
-    CONTEXT,
     CREDITS,
     ENGINE,
     MEMORY,
-    ORDERED_WRITES,
     PEER_READS,
     PEER_WRITES,
     PLACEMENT,
     SOCKET_LINK,
-    STAGING,
     TAGS,
-    TRANSLATION,
     TRANSMIT,
     HostCosts,
 )
-from collie.simulator.demand import receive_queues
-from collie.simulator.hardware import Cache, Subsystem
+from collie.simulator.hardware import Subsystem
 from collie.simulator.model import FlowRates, HostLoad, SteadyState, in_flight, wrong_packets
 from collie.simulator.numbers import Numbers, Quantity, Vector
 
@@ -38,14 +33,20 @@ class _Diagnostics(NamedTuple):
     icm_cache_miss: Quantity
     mtt_cache_miss: Quantity
     reqsl_cache_miss: Quantity
+    ack_context_miss: Quantity
     pcie_internal_back_pressure: Quantity
     pcie_read_stalled_tags: Quantity
+    pcie_read_stalled_ordering: Quantity
     pcie_write_stalled_ordering: Quantity
+    pcie_read_latency: Quantity
+    pcie_writes_outstanding: Quantity
     outbound_pci_stalled_rd: Quantity
     outbound_pci_stalled_wr: Quantity
     rx_packet_buffer_full: Quantity
     packet_engine_busy: Quantity
+    packet_engine_turns: Quantity
     ack_engine_busy: Quantity
+    tx_packet_gathered_again: Quantity
     tx_stopped_e2e_credits: Quantity
     loopback_back_pressure: Quantity
     rx_steering_stalled: Quantity
@@ -70,18 +71,18 @@ FLEET_COUNTERS: Final = _FaultReadings._fields
 """Additional counters of `counters_between`."""
 
 _CYCLES_PER_SECOND: Final = 1e9
-_BURST_BYTES: Final = 32 * 1024
-"""Several bursts of arrivals fill the buffer to its threshold."""
+_BACKED_UP: Final = 4
+"""Transfers that wait when a unit signals back pressure."""
+_MOST_QUEUED: Final = 256
 _WQE_CACHE_SHARPNESS: Final = 2.0
 _WQE_CACHE_CONFLICTS: Final = 0.05
 
 
 def counters(subsystem: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
     """Return the increase per second of every counter, of two equal hosts a and b."""
-    shared = _near_misses(subsystem, state, lossless=state.lossless)
     source, sink = _port(state)
-    source += _diagnostics(subsystem, state, shared, state.source, state.costs.source, state.back, state.forth, None)
-    sink += _diagnostics(subsystem, state, shared, state.sink, state.costs.sink, state.forth, state.back, state.loop)
+    source += _diagnostics(subsystem, state, state.source, state.costs.source, state.back, state.forth, None)
+    sink += _diagnostics(subsystem, state, state.sink, state.costs.sink, state.forth, state.back, state.loop)
     return state.numbers.exchange(state.traffic.is_read, source, sink)
 
 
@@ -93,8 +94,7 @@ def counters_between(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Ve
         (source, of_source, state.source, state.costs.source, state.back, state.forth, None),
         (sink, of_sink, state.sink, state.costs.sink, state.forth, state.back, state.loop),
     ):
-        shared = _near_misses(host, state, lossless=load.pauses)
-        readings += _diagnostics(host, state, shared, load, costs, coming, leaving, loop)
+        readings += _diagnostics(host, state, load, costs, coming, leaving, loop)
         readings += _faults(host, state, load, costs, coming, leaving)
     return state.numbers.exchange(state.traffic.is_read, source, sink)
 
@@ -108,7 +108,7 @@ def _faults(
         rx_crc_errors=arrivals * wrong_packets(host.wire.bit_error_ratio, t),
         out_of_sequence=arrivals * state.wrong * t.is_rc,
         packets_sent_again=departures * state.wrong * in_flight(leaving, costs, t) * t.is_rc,
-        memory_stalled=_stalled(state.numbers, load.steady[MEMORY]),
+        memory_stalled=_backed_up(state.numbers, load.steady[MEMORY]),
     )
 
 
@@ -130,53 +130,9 @@ def _port(state: SteadyState) -> tuple[list[Quantity], list[Quantity]]:
     )
 
 
-class _NearMisses(NamedTuple):
-    """Contribution of one message to diagnostic counters, before the host's share.
-
-    Attributes:
-        late: receives that are not on chip, even with an ideal cache. A datagram needs its receive once. Each further
-            packet of an RC message needs it again.
-        reading_lists: scatter lists of READs that leave the chip.
-        spilled: packets with a lookup of their READ request.
-        lookups: translations that were not looked up ahead.
-        bursts: bursts that fill the receive buffer to its threshold.
-    """
-
-    late: Quantity
-    reading_lists: Quantity
-    spilled: Quantity
-    answered: Quantity
-    lookups: Quantity
-    bursts: float
-
-
-def _near_misses(subsystem: Subsystem, state: SteadyState, *, lossless: bool) -> _NearMisses:
-    t, n = state.traffic, state.numbers
-    reads, acks, buffer = subsystem.reads, subsystem.acknowledgements, subsystem.receive_buffer
-    late = reading_lists = spilled = answered = 0.0
-    if n.anywhere(t.receives):
-        for (queues, used), lookups in zip(receive_queues(subsystem, t), (1.0, t.packets - 1.0), strict=True):
-            long_queue = pressure(n, t.recv_depth, queues.resident_wqes_per_queue)
-            late = late + used * lookups * pressure(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
-    if n.anywhere(t.is_read):
-        reading_lists = t.is_read * t.early_list * pressure(n, t.wqe_batch, t.outstanding)
-        spilled = t.is_read * t.packets * pressure(n, t.qps * t.started, reads.pending_requests)
-    if n.anywhere(t.is_rc_write):
-        answered = t.is_rc_write * t.small_beside_bulk * pressure(n, t.wqe_batch, acks.burst_messages)
-    return _NearMisses(
-        late=late,
-        reading_lists=reading_lists,
-        spilled=spilled,
-        answered=answered,
-        lookups=1.0 / n.least(t.wqe_batch, subsystem.translation_cache.look_ahead_messages),
-        bursts=(buffer.xoff_bytes if lossless else buffer.size_bytes) / _BURST_BYTES,
-    )
-
-
 def _diagnostics(
     subsystem: Subsystem,
     state: SteadyState,
-    shared: _NearMisses,
     load: HostLoad,
     costs: HostCosts,
     coming: FlowRates,
@@ -184,54 +140,73 @@ def _diagnostics(
     loop: FlowRates | None,
 ) -> _Diagnostics:
     t, n, sets, steady, arrival = state.traffic, state.numbers, costs.sets, load.steady, load.arrival
+    events = state.costs.events
     inbound, outbound, circling = coming.sent, leaving.sent, 0.0
     if loop is not None:
         inbound, outbound = inbound + loop.sent, outbound + loop.sent
-        circling = loop.offered * t.packets * n.least(1.0, n.most(load.upstream, load.loopback**4))
-    arrivals = inbound * t.packets
+        circling = loop.offered * t.packets * _waiting(n, load.upstream, load.loopback)
+    arrivals, departures = inbound * t.packets, outbound * t.packets
     asked = n.choose(t.is_read, inbound, outbound)  # as requester
     messages = inbound + outbound
-    busy = n.least(1.0, n.most(load.upstream, *arrival))
-    engine = n.most(steady[TRANSMIT], n.least(1.0, n.most(arrival[ENGINE], arrival[ARBITER])))
-    arriving = arrivals / subsystem.engine.packets_per_second
-    crossing = n.most(arrival[SOCKET_LINK], arrival[ORDERED_WRITES], arrival[PEER_WRITES])
+    reads, writes = outbound * t.gather_requests, inbound * t.place / subsystem.pcie.max_payload_bytes
+    read_seconds, write_seconds = _memory_latency(subsystem, state, load, costs)
+    acknowledged = outbound * events.acknowledged * costs.unacknowledged
+    engine_busy = _waiting(n, arrival[ENGINE]) * arrivals + _waiting(n, steady[TRANSMIT]) * departures
     lost = 1.0 - (load.kept if state.lossless else load.kept * load.accepted)
-    lists = shared.reading_lists * pressure(n, sets.reads, subsystem.reads.scatter_lists)
-    answers = shared.answered * pressure(n, sets.ends, subsystem.acknowledgements.contexts)
-    lookups = messages * shared.lookups  # what was looked up ahead within a post is a hit when it is used
-    # Short writes behind bulk ones; a host that also reads feels them more.
-    ordered = coming.offered * t.ordering_pressure * t.early_list * n.choose(outbound > 0, 1.0, 0.1)
+    ordered = t.two_way * subsystem.pcie.strict_ordering
+    lookups = 1.0 / n.least(t.wqe_batch, subsystem.translation_cache.look_ahead_messages)
     return _Diagnostics(
-        receive_wqe_cache_miss=inbound * t.receives * (shared.late + sets.receive_misses),
-        sq_wqe_cache_miss=asked * (_wqe_misses(sets.send_wqes, subsystem.send_wqe_cache.entries) + lists),
-        icm_cache_miss=messages
-        / state.costs.visit_wqes
-        * sets.context_misses
-        * _replays(subsystem.context_cache, steady[CONTEXT]),
-        mtt_cache_miss=lookups * sets.translation_misses * _replays(subsystem.translation_cache, steady[TRANSLATION]),
-        reqsl_cache_miss=inbound * shared.spilled,
-        pcie_internal_back_pressure=_CYCLES_PER_SECOND * n.least(1.0, load.upstream**4 / 4.0),
-        pcie_read_stalled_tags=outbound * t.gather_requests * steady[TAGS] ** 2,
-        pcie_write_stalled_ordering=ordered,
-        outbound_pci_stalled_rd=_stalled(n, n.most(steady[STAGING], steady[PEER_READS])),
-        outbound_pci_stalled_wr=_stalled(n, crossing),
-        rx_packet_buffer_full=arrivals * busy**shared.bursts,
-        packet_engine_busy=t.slow * messages * t.packets + arrivals * engine**4,
-        ack_engine_busy=outbound * answers,
-        tx_stopped_e2e_credits=_stalled(n, steady[CREDITS]),
+        receive_wqe_cache_miss=inbound * (events.pushed_out + events.on_demand * sets.receive_misses),
+        sq_wqe_cache_miss=asked * (_wqe_misses(sets.send_wqes, subsystem.send_wqe_cache.entries) + events.refetched),
+        icm_cache_miss=(messages / state.costs.visit_wqes + asked / t.wqe_batch) * sets.context_misses,
+        mtt_cache_miss=messages * lookups * sets.translation_misses,
+        reqsl_cache_miss=inbound * events.spilled,
+        ack_context_miss=acknowledged,
+        pcie_internal_back_pressure=_backed_up(n, load.upstream),
+        pcie_read_stalled_tags=reads * _waiting(n, steady[TAGS]),
+        pcie_read_stalled_ordering=reads * ordered * _waiting(n, load.upstream),
+        pcie_write_stalled_ordering=n.choose(t.is_read, inbound, outbound) * ordered * t.ordering_waits,
+        pcie_read_latency=1e6 * read_seconds,
+        pcie_writes_outstanding=writes * write_seconds,
+        outbound_pci_stalled_rd=reads * _waiting(n, steady[PEER_READS], arrival[SOCKET_LINK]),
+        outbound_pci_stalled_wr=writes * _waiting(n, arrival[PEER_WRITES], arrival[SOCKET_LINK]),
+        rx_packet_buffer_full=arrivals * (1.0 - load.accepted),
+        packet_engine_busy=engine_busy,
+        packet_engine_turns=messages * events.turned * costs.unarbitrated,
+        ack_engine_busy=outbound * events.held * costs.unacknowledged,
+        tx_packet_gathered_again=departures * sets.staging_misses,
+        tx_stopped_e2e_credits=inbound * _waiting(n, steady[CREDITS]),
         loopback_back_pressure=circling,
-        rx_steering_stalled=arrivals * n.least(1.0, n.most(arriving, arrival[PLACEMENT] - 0.5)) ** 2,
+        rx_steering_stalled=arrivals * _waiting(n, arrival[PLACEMENT]),
         out_of_buffer=arrivals * lost,
     )
 
 
-def _stalled(numbers: Numbers, busy: Quantity) -> Quantity:
-    return _CYCLES_PER_SECOND * numbers.least(1.0, busy) ** 4
+def _memory_latency(
+    subsystem: Subsystem, state: SteadyState, load: HostLoad, costs: HostCosts
+) -> tuple[Quantity, Quantity]:
+    """Return the seconds of a PCIe read and of a PCIe write, with the queue in front of the link between sockets."""
+    n = state.numbers
+    transfer = 8.0 * subsystem.pcie.max_payload_bytes / subsystem.socket_link.rate_bps
+    queue = transfer * _length(n, load.arrival[SOCKET_LINK])
+    read = subsystem.pcie.read_latency_seconds + costs.late + queue
+    return read, 0.5 * subsystem.pcie.read_latency_seconds + costs.late + queue
 
 
-def _replays(cache: Cache, busy: Quantity) -> Quantity:
-    """Lookups per miss. Requests behind a blocking miss are looked up again, once for each miss in flight."""
-    return 1.0 + cache.outstanding_misses * busy
+def _length(numbers: Numbers, busy: Quantity) -> Quantity:
+    """Return the transfers in a queue (M/M/1), at most what the flow control of PCIe lets out."""
+    spare = numbers.most(1.0 / _MOST_QUEUED, 1.0 - busy)
+    return numbers.least(1.0, busy) / spare
+
+
+def _waiting(numbers: Numbers, *busy: Quantity) -> Quantity:
+    """Return the share of arrivals that find the busiest of some stages busy."""
+    return numbers.least(1.0, numbers.most(0.0, *busy))
+
+
+def _backed_up(numbers: Numbers, busy: Quantity) -> Quantity:
+    """Return the cycles/s in which `_BACKED_UP` transfers or more wait."""
+    return _CYCLES_PER_SECOND * numbers.least(1.0, busy) ** _BACKED_UP
 
 
 def _wqe_misses(posted: Quantity, entries: int) -> Quantity:

@@ -54,7 +54,6 @@ class TrafficArrays(NamedTuple):
         is_rc_write: the responder checks key and address of every message.
         two_way, loop: the sink also sends, to the source or to itself.
         long_list: more scatter/gather entries than the WQE's first block holds.
-        early_list: the entries as a share of that limit.
         signals: completions.
         outstanding: messages of one queue pair in flight.
         started: READ requests of one queue pair that one visit of the scheduler starts.
@@ -64,10 +63,11 @@ class TrafficArrays(NamedTuple):
         gather, place: PCIe bytes downstream to read the payload, upstream to write it.
         translations: entries of the translation table per region.
         touched: bytes that one queue pair end writes in turn.
-        slow: all its READs take the engine's slow path.
-        small_beside_bulk: share of small messages, if the vector also has bulk ones.
+        slow: packets of READ responses that take the engine's slow path.
+        streamed: share of the bytes that the send side moves on without a chance to yield.
+        small_beside_bulk: share of small messages, times the share of bytes that belong to bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
-        ordering_waits, ordering_pressure: short segments behind bulk ones, and their soft count.
+        ordering_waits: short segments behind bulk ones, in lists that are walked entry by entry.
     """
 
     is_read: Quantity
@@ -83,7 +83,6 @@ class TrafficArrays(NamedTuple):
     recv_depth: Quantity
     regions: Quantity
     long_list: Quantity
-    early_list: Quantity
     signals: Quantity
     outstanding: Quantity
     started: Quantity
@@ -110,7 +109,6 @@ class TrafficArrays(NamedTuple):
     small_beside_bulk: Quantity
     one_turn: Quantity
     ordering_waits: Quantity
-    ordering_pressure: Quantity
 
 
 def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
@@ -130,7 +128,10 @@ class _Messages(NamedTuple):
     gather: int
     gather_requests: int
     inlined_bytes: int
-    small_beside_bulk: float
+    slow: float
+    yields: float
+    small: float
+    bulk: float
     one_turn: float
 
 
@@ -140,12 +141,10 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
     is_read, is_ud, is_rc = workload.opcode is Opcode.READ, qp_type is QpType.UD, qp_type is QpType.RC
     mtu = min(max(workload.mtu, subsystem.wire.minimum_mtu), subsystem.wire.maximum_mtu)
     count, payload = len(workload.messages), sum(workload.messages)
-    shortest, longest = min(workload.messages), max(workload.messages)
+    longest = max(workload.messages)
     sums = _messages(subsystem, workload, mtu)
     headers = sums.packets * packet_overhead_bytes(qp_type) + count * operation.overhead_bytes
     segments = operation.send_segments + (_UD_SEGMENTS if is_ud else 0)
-    dependent = workload.sge_count > pcie.sges_read_with_wqe
-    waits, pressure = _ordering(subsystem, workload)
     outstanding = min(workload.send_wq_depth, workload.max_rd_atomic, workload.max_dest_rd_atomic)
     (far_source, gpu_source), (far_sink, gpu_sink) = _buffers(subsystem, workload)
     return TrafficArrays(
@@ -161,8 +160,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         send_depth=workload.send_wq_depth,
         recv_depth=workload.recv_wq_depth,
         regions=workload.mrs_per_qp,
-        long_list=dependent,
-        early_list=min(1.0, workload.sge_count / (pcie.sges_read_with_wqe + 1)),
+        long_list=workload.sge_count > pcie.sges_read_with_wqe,
         signals=1.0 / workload.messages_per_signal,
         outstanding=outstanding if is_read else workload.send_wq_depth,
         started=min(workload.wqe_batch, outstanding, subsystem.reads.requests_per_visit),
@@ -183,29 +181,32 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         receive_wqe=_SEGMENT_BYTES << (workload.sge_count - 1).bit_length(),  # the stride is a power of two
         translations=-(-longest // subsystem.translation_cache.page_bytes),
         touched=workload.mrs_per_qp * longest,
-        slow=is_read and -(-shortest // mtu) >= subsystem.reads.bulk_packets,
-        streamed=shortest >= subsystem.engine.streamed_message_bytes,
+        slow=sums.slow / count if is_read else 0.0,
+        streamed=_streamed(subsystem, workload.qps, payload, sums.yields),
         several_packets=sums.several_packets / count,
-        small_beside_bulk=sums.small_beside_bulk / count,
+        small_beside_bulk=sums.small / count * sums.bulk / payload,
         one_turn=sums.one_turn / count,
-        ordering_waits=waits / count if dependent else 0.0,
-        ordering_pressure=pressure / count,
+        ordering_waits=_ordering_waits(subsystem, workload) / count,
     )
 
 
 def _messages(subsystem: Subsystem, workload: Workload, mtu: int) -> _Messages:
     payload_limit, request_limit = subsystem.pcie.max_payload_bytes, subsystem.pcie.max_read_request_bytes
     short, bulk_bytes = subsystem.acknowledgements.small_message_bytes, subsystem.acknowledgements.bulk_message_bytes
-    quantum = subsystem.arbiter.quantum_bytes
+    quantum, long = subsystem.arbiter.quantum_bytes, subsystem.engine.streamed_message_bytes
+    fast = subsystem.reads.bulk_packets / 2
     inline_limit = -1 if workload.opcode is Opcode.READ else workload.max_inline_data
     grh = GRH_BYTES if workload.qp_type is QpType.UD else 0
     full_write = write_bytes(mtu + grh, payload_limit)
     packets = several = place = gather = requests = inlined = 0
-    small = bulk = one_turn = 0.0
+    slow = yields = small = bulk = one_turn = 0.0
     for size in workload.messages:
         full, tail = divmod(size, mtu)
         packets += full + (1 if tail else 0)
         several += size > mtu
+        slow += max(0.0, full + (1 if tail else 0) - fast)
+        if size < long:
+            yields += min(1.0, 2.0 - 2.0 * size / long)
         place += full * full_write + (write_bytes(tail + grh, payload_limit) if tail else 0)
         if size <= inline_limit:
             inlined += size
@@ -214,11 +215,19 @@ def _messages(subsystem: Subsystem, workload: Workload, mtu: int) -> _Messages:
             requests += -(-size // request_limit)
         if size < 2 * short:
             small += 1.0 if size <= short else 2.0 - size / short
-        elif size >= bulk_bytes:
-            bulk = 1.0
+        elif 2 * size > bulk_bytes:
+            bulk += size * min(1.0, 2.0 * size / bulk_bytes - 1.0)
         if size < 2 * quantum:
             one_turn += 1.0 if size <= quantum else 2.0 - size / quantum
-    return _Messages(packets, several, place, gather, requests, inlined, small * bulk, one_turn)
+    return _Messages(packets, several, place, gather, requests, inlined, slow, yields, small, bulk, one_turn)
+
+
+def _streamed(subsystem: Subsystem, qps: int, payload: int, yields: float) -> float:
+    """Return the share of a run of long messages that the receive buffer does not take.
+
+    `payload` and `yields` are of one pass over the request vector. Any queue pair's shorter message ends the run.
+    """
+    return 1.0 if not yields else max(0.0, 1.0 - subsystem.receive_buffer.xoff_bytes * qps * yields / payload)
 
 
 def _buffers(subsystem: Subsystem, workload: Workload) -> tuple[tuple[bool, bool], tuple[bool, bool]]:
@@ -233,8 +242,10 @@ def _send_wqe_bytes(workload: Workload, segments: int, inline_bytes: int) -> int
     return -(-size // WQE_BLOCK_BYTES) * WQE_BLOCK_BYTES
 
 
-def _ordering(subsystem: Subsystem, workload: Workload) -> tuple[float, float]:
+def _ordering_waits(subsystem: Subsystem, workload: Workload) -> float:
     pcie = subsystem.pcie
-    if not pcie.strict_ordering or (isinstance(workload.sge_split, str) and len(set(workload.messages)) == 1):
-        return 0.0, 0.0
+    walked = workload.sge_count > pcie.sges_read_with_wqe
+    alike = isinstance(workload.sge_split, str) and len(set(workload.messages)) == 1
+    if alike or not (pcie.strict_ordering and walked):
+        return 0.0
     return bulk_then_small(distinct_segments(workload), pcie.bulk_segment_bytes, pcie.small_segment_bytes)
