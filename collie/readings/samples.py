@@ -41,9 +41,9 @@ class EngineTotals:
     """Totals of the traffic generator since preparation.
 
     Attributes:
-        iterations, idle_polls: rounds over all completion queues, and those that found nothing.
+        iterations, idle_polls: polls of all completion queues, and those polls that found nothing.
         queue_empty: refills that found the send queue empty.
-        errors: failed completions by status, without flushes.
+        errors: failed completions by status, without flushed ones.
         wait_seconds: time ready to run without a CPU.
         queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
     """
@@ -65,8 +65,8 @@ class HostCpu:
     """CPU seconds of a host since boot, 0 or empty when unknown.
 
     Attributes:
-        device_cpu_seconds: of kernel threads in which a software device may work.
-        softirq_thread_cpu_seconds: of threads that handle its soft interrupts.
+        device_cpu_seconds: those of kernel threads in which a software device may work.
+        softirq_thread_cpu_seconds: those of threads that handle its soft interrupts.
     """
 
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
