@@ -45,7 +45,7 @@ class JudgedRun:
 
 
 class SingleRunSession:
-    """A testbed for single workloads. `safety` is known once it is closed. A simulation without limits has None."""
+    """A testbed for single workloads. `safety` is None until it is closed, and for a simulation without limits."""
 
     def __init__(
         self,

@@ -3,8 +3,8 @@
 The prototype writes two files per point: `result/N`, a line of JSON with parameters and counters, and `reproduce/N.sh`,
 the commands that run its traffic engine over SSH.
 
-A point has one or two *traffics*. Two equal traffics make one workload (both directions, or loopback). Two others make
-two workloads: `FILE#1` and `FILE#2`.
+A point has one or two *traffics*. Two equal traffics make one workload (both directions, or loopback). Two unequal
+traffics make two workloads: `FILE#1` and `FILE#2`.
 """
 
 from __future__ import annotations
