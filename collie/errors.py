@@ -76,7 +76,7 @@ class ContentError(CollieError):
 
 
 class Problems(list[Problem]):
-    """Problems of files. One beyond `MAX_PROBLEMS` raises a `ContentError`."""
+    """Problems of files. A problem beyond `MAX_PROBLEMS` raises a `ContentError`."""
 
     def append(self, problem: Problem) -> None:
         """Add a problem."""
@@ -114,7 +114,7 @@ class HostUnreachable(TestbedError):
 
 
 class HostKeyMismatch(TestbedError):
-    """A host presents a key other than the known one."""
+    """A host presents a key that is not the known one."""
 
     def __init__(self, host: str, address: str, reason: str) -> None:
         self.host = host
@@ -148,7 +148,7 @@ class AgentError(TestbedError):
 
 
 class PortShared(TestbedError):
-    """A port under test is in other use, which would be disturbed and would falsify results."""
+    """A port under test has another use, which a run would disturb and which would falsify results."""
 
     def __init__(self, uses: Sequence[str]) -> None:
 

@@ -1,9 +1,9 @@
 """Untrusted files: opened without waiting, read up to a limit, reached through no link.
 
-1. Only a regular file is opened. A FIFO would block, and opening a device may act on it.
+1. Only a regular file is opened. Opening a FIFO would block, and opening a device may act on it.
 2. The type is checked twice: by name before opening, and on the descriptor afterwards.
 3. Below an untrusted folder no symbolic link is followed (`Folder`). Each step starts from the descriptor of the folder
-   above, so a folder replaced meanwhile changes nothing.
+   above, so replacing a folder meanwhile changes nothing.
 4. Every read has a limit in bytes.
 
 Every refusal is an `OSError` whose `strerror` names the kind of file. Standard library only: bundles carry this module.
@@ -55,7 +55,7 @@ def open_regular(
 
 
 def open_output(path: str | Path, mode: int = 0o600, *, append: bool = False) -> int:
-    """Open the user's output file, created or emptied unless `append`. Return its descriptor.
+    """Open the user's output file and return its descriptor. Create it, or empty it unless `append`.
 
     It may be a regular file, a character device, or a FIFO with a reader. Never waits. Links are followed.
     """
@@ -94,7 +94,7 @@ def is_odd_output(path: str | Path) -> bool:
 def require_output(path: str | Path) -> None:
     """Refuse an output that `open_output` could not open, long before it is opened.
 
-    A FIFO is opened now and stays open until this process ends, as its reader takes a close for the end.
+    A FIFO is opened now and stays open until this process ends, because its reader takes a close for the end.
     """
     with suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
@@ -188,8 +188,8 @@ class Folder:
 
     @contextmanager
     def new(self, name: str, mode: int = 0o600) -> Iterator[TextIO]:
-        """Write a text file. A reader sees the old or the complete one. A link in its place is replaced."""
-        # Unique, as two processes may write the same report.
+        """Write a text file. A reader sees the old file or the complete new one. A link in its place is replaced."""
+        # The name is unique, because two processes may write the same report.
         unfinished = f".{_component(name)}.{threading.get_native_id()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with self._naming(name), ExitStack() as on_failure:
@@ -204,7 +204,7 @@ class Folder:
             on_failure.pop_all()
 
     def _remove_abandoned(self, name: str) -> None:
-        """Remove unfinished files of killed threads, and of this one."""
+        """Remove unfinished files of killed threads and of this thread."""
         for found in os.listdir(self._descriptor):
             left = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)\.new", found)
             if left and (left[1] == str(threading.get_native_id()) or not os.path.exists(f"/proc/{left[1]}")):
@@ -242,7 +242,7 @@ class Folder:
 
 
 def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
-    """Write a text file and its folder, like `Folder.write`. Links on the way to it are the caller's."""
+    """Write a text file and its folder, like `Folder.write`. The caller answers for links on the way to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with Folder(path.parent) as folder:
         folder.write(path.name, parts, mode)

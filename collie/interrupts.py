@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM as a `KeyboardInterrupt` that is never lost.
 
-Garbage collection may start a `__del__` or a weak reference's callback at any instruction. There Python reports it as
-unraisable and goes on. Standard library only: bundles carry this module.
+Garbage collection may start a `__del__` or a weak reference's callback at any instruction. An exception raised there is
+only reported as unraisable. Standard library only: bundles carry this module.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PATIENT = 2  # number of the signal that raises no `KeyboardInterrupt`
 
 
 def install_handlers() -> None:
-    """Handle SIGTERM like Ctrl-C. Either is repeated where Python swallowed it.
+    """Handle SIGTERM like Ctrl-C. Repeat a signal whose `KeyboardInterrupt` Python swallowed.
 
-    The first signal starts the clean-up, the second lets it continue, the third ends it. An ignored SIGINT stays
+    The first signal starts the clean-up, the second lets it continue, and the third ends it. An ignored SIGINT stays
     ignored.
     """
     count = 0

@@ -1,4 +1,4 @@
-"""Limits of fields, as metadata of `typing.Annotated`. File readers apply them. An assignment does not."""
+"""Limits of fields, as metadata of `typing.Annotated`. File readers apply them. Assignments do not."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one field. None is no limit.
+    """Limits of one field. None means no limit.
 
-    The method is pydantic's protocol for metadata. So a package that bundles carry can state limits without pydantic.
+    The method is pydantic's protocol for metadata. With it, packages in bundles can state limits without pydantic.
 
     Attributes:
         gt, ge, lt, le: of a number.

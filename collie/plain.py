@@ -4,7 +4,7 @@ A `Codec` takes dataclasses field by field. The types of the fields decide how a
 read. Standard library only: bundles carry this module.
 
 For example, `CODEC.write(Victim(27e6, math.nan))` is `{"alone_bps": 27e6, "beside_bps": None}`, as `beside_bps` is a
-`float | None`. `CODEC.read(Victim, {"alone_bps": 27e6})` is `Victim(27e6)`. A text in it is refused.
+`float | None`. `CODEC.read(Victim, {"alone_bps": 27e6})` is `Victim(27e6)`. A text instead of the number is refused.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Codec:
     def write(self, value: Any) -> Any:
         """Return a value as plain values, equal to themselves after a round trip through JSON.
 
-        A number that is not finite becomes None where its field may be None, and is left elsewhere. Other kinds of
-        values raise `TypeError`.
+        A number that is not finite becomes None where its field may be None. Elsewhere it stays as it is. Other kinds
+        of values raise `TypeError`.
         """
         match value:
             case Enum():
@@ -80,10 +80,10 @@ class Codec:
         raise TypeError(f"{value!r} cannot be recorded")
 
     def read(self, kind: Any, raw: Any) -> Any:
-        """Return a plain value from `untrusted.read_json` as a type of Python, or raise `ValueError` with the place.
+        """Return a plain value from `untrusted.read_json` as the type `kind`, or raise `ValueError` with the place.
 
-        Only lists are converted, to tuples. A `TypedDict` ignores unknown keys, a dataclass refuses them. A number is
-        finite, a whole one within 128 bits.
+        Only lists are converted, to tuples. A `TypedDict` ignores unknown keys, a dataclass refuses them. A number
+        must be finite, and a whole number within 128 bits.
         """
         return self._reader(kind)(raw)
 
@@ -177,7 +177,7 @@ def known(value: float | None) -> float | None:
     """Return a reading, or None for one that is not finite."""
     if value is None or not math.isfinite(value):
         return None
-    return value if isinstance(value, int) else float(value)  # numpy's numbers among them
+    return value if isinstance(value, int) else float(value)  # numpy's numbers become plain ones
 
 
 def _optional(writer: Writer, kind: Any) -> Writer:
@@ -221,7 +221,7 @@ def _mapping(reader: Reader) -> Reader:
         _require(isinstance(raw, Mapping), raw, "keys and values")
         try:
             return {key: reader(value) for key, value in raw.items()}
-        except ValueError:  # once more, to say where: most mappings are of counters, many, and right
+        except ValueError:  # read again to name the place, at no cost for the many valid mappings
             return {key: _at(key, reader, value) for key, value in raw.items()}
 
     return read

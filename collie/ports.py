@@ -20,7 +20,7 @@ from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
-OUTAGE = "data path"  # begins the cause of a run with a dead data path
+OUTAGE = "data path"  # first words in the cause of a run with a dead data path
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class SetupFailed:
 
     @property
     def of_outage(self) -> bool:
-        """Whether the data path was dead, so that the run does not concern its workload."""
+        """Whether the data path was dead. Then the run says nothing about its workload."""
         return self.cause.startswith(OUTAGE)
 
 
@@ -64,7 +64,7 @@ class HostLost:
 
 @dataclass(frozen=True, slots=True)
 class PairLost:
-    """A run that ended with the permanent loss of one of several pairs. The others repeat it."""
+    """A run that ended with the permanent loss of one of several pairs. The other pairs repeat it."""
 
     pair: str
     detail: str
@@ -82,7 +82,7 @@ class TestbedInfo:
         kind: `simulated` or `hosts`.
         name: of the subsystem, or of the pair.
         description: plain values, for output.
-        virtual_time: elapsed time is computed, not waited for.
+        virtual_time: whether elapsed time is computed, not waited for.
         fingerprints: by host, host A first.
     """
 
@@ -98,7 +98,7 @@ class TestbedInfo:
 
 @dataclass(frozen=True, slots=True)
 class ForeignUse:
-    """A use of a port under test by another program. It forbids a start, or needs a warning."""
+    """A use of a port under test by another program. It forbids a start, or deserves a warning."""
 
     host: str
     device: str
@@ -129,8 +129,8 @@ class Testbed(Protocol):
         Args:
             workload: breaks no verbs constraint.
             run: number within the campaign. With the seed it determines the noise of a simulated run.
-            watch: receives every sample. Its first reason stops traffic at once, and becomes `stopped` of the
-                measurement.
+            watch: receives every sample. The first reason that it returns stops traffic at once, and becomes
+                `stopped` of the measurement.
 
         Raises:
             TestbedError: the testbed itself is gone, not this one run.
@@ -142,12 +142,12 @@ class Testbed(Protocol):
     def close(self) -> Mapping[str, int | None]:
         """Release everything on all hosts, and return the queue pairs that each host's kernel still lists.
 
-        None is a host that does not answer. A second call returns the same.
+        None stands for a host that does not answer. A second call returns the same.
         """
 
 
 class Reviver(Protocol):
-    """Restores a host that does not answer, and a dead data path. Raises `TestbedError` if it cannot."""
+    """Restores a host that does not answer, or a dead data path. Raises `TestbedError` if it cannot."""
 
     def revive(self, host: Host) -> None:
         """Restart a host, given any of its devices, and return when it answers."""
@@ -160,7 +160,7 @@ class Reviver(Protocol):
 
 
 class Channel(Protocol):
-    """A running command on a host. Without a connection its methods raise `HostUnreachable`."""
+    """A running command on a host. Its methods raise `HostUnreachable` without a connection."""
 
     def send_line(self, line: str) -> None:
         """Write one line to standard input."""
@@ -194,7 +194,7 @@ class Remote(Protocol):
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
         """Run a command to its end. A non-zero status is returned, not raised.
 
-        One that takes too long is killed and raises `CommandTimeout`.
+        A command that takes too long is killed and raises `CommandTimeout`.
         """
 
     def put(self, data: bytes, path: str) -> None:
@@ -228,7 +228,7 @@ class RunRecord:
         run: number, from 1.
         purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`.
         finished_at_seconds: testbed time.
-        verdict: None until `CampaignStore.annotate`, and without a measurement.
+        verdict: None before `CampaignStore.annotate`, and for a run without a measurement.
         driven: the counter that the strategy was driving, if any.
     """
 
@@ -242,7 +242,7 @@ class RunRecord:
 
     @property
     def without_series(self) -> RunRecord:
-        """This run without its series, which is most of a campaign and only for plots."""
+        """This run without its series. Series are most of a campaign, and only plots need them."""
         if not isinstance(self.result, Measured):
             return self
         return replace(self, result=replace(self.result, measurement=replace(self.result.measurement, series=())))
@@ -256,10 +256,10 @@ class CampaignStore(Protocol):
         """The fixed properties of the campaign."""
 
     def add_run(self, record: RunRecord) -> None:
-        """Record a run before any use. Raises `StoreError` for a recorded number."""
+        """Record a run before anything uses it. Raises `StoreError` if its number is recorded already."""
 
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
-        """Record the verdict of a run, for readers. Raises `StoreError` without the run."""
+        """Record the verdict of a run, for readers. Raises `StoreError` if the run is not recorded."""
 
     def runs(self, *, with_series: bool = True) -> Iterable[RunRecord]:
         """Yield the recorded runs in order of their numbers."""

@@ -1,6 +1,6 @@
 """Standard output and error whose readers may leave early: `| head`, a closed pager.
 
-The command then continues silently, writes its files, and keeps its exit code.
+A command without a reader continues silently, writes its files, and keeps its exit code.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def outlive_readers() -> None:
 
 
 def _outliving(stream: TextIO) -> TextIO:
-    if stream is None or stream.isatty():  # closed at start, or a terminal, which ends its processes
+    if stream is None or stream.isatty():  # closed at start, or a terminal: its end ends this process, too
         return stream
     try:
         number = stream.fileno()
-    except OSError:  # in memory, where Python code calls `main`
+    except OSError:  # a stream in memory, when Python code calls `main`
         return stream
     stream.flush()
     return io.TextIOWrapper(

@@ -19,9 +19,9 @@ UNSAFE_CHARACTERS = re.compile(
 
 _NOT_IN_A_LINE = re.compile(rf"[\t\n]|{UNSAFE_CHARACTERS.pattern}")
 
-_MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")  # most JSON texts need no second look
+_MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")  # most texts do not match, and need no further check
 
-_DEEPEST = 40  # levels of nesting; Collie's files have fewer than ten
+_DEEPEST = 40  # levels of nesting. Collie's files have fewer than ten
 _MAX_DIGITS = 20
 
 
@@ -39,7 +39,7 @@ class LineFormatter(logging.Formatter):
     """Formats each record as one line, followed by an indented traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format without the traceback that another handler may have cached."""
+        """Format a record without the traceback that another handler may have cached."""
         own = copy.copy(record)
         own.exc_text = None  # another handler may have cached an unindented traceback
         return super().format(own)
@@ -62,7 +62,7 @@ def _indented(text: str) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that up to 20 plain digits spell, otherwise None."""
+    """Return the number that a text of up to 20 plain digits spells, otherwise None."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 

@@ -1,6 +1,6 @@
 """The concrete classes behind the ports. This is the one module that knows them all.
 
-Imports stand inside the functions, so that a command loads no more than it needs.
+The functions import what they use, so that a command loads no more than it needs.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ ADAPTERS: Adapters = _Adapters()
 
 
 def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None = None) -> Testbed:
-    """Open the testbed of real hosts. Those of the lab are restarted where they lock up."""
+    """Open the testbed of real hosts. Machines of the lab are restarted when they lock up."""
     from collie.content.catalogs import discover_catalog, find_catalog
     from collie.hosts.testbed import HostsTestbed
     from collie.lab.lab import LabReviver
@@ -170,7 +170,7 @@ def ground_truth(choice: TestbedChoice) -> GroundTruth:
 
 
 def watch(hosts: Sequence[Host], period_seconds: float) -> Iterator[tuple[CounterRates, ...]]:
-    """Yield the speed of the counters of real hosts, each period."""
+    """Yield the rates of the counters of real hosts, each period."""
     from collie.content.catalogs import discover_catalog, find_catalog
     from collie.hosts.watch import watch as watch_hosts
     from collie.ssh.remote import SshRemote
@@ -179,7 +179,7 @@ def watch(hosts: Sequence[Host], period_seconds: float) -> Iterator[tuple[Counte
 
 
 def check_hosts(inventory: Inventory, limits: SafetyLimits | None, *, shared_port: bool) -> tuple[Finding, ...]:
-    """Check the hosts of an inventory, and within limits their data paths. None sends no traffic."""
+    """Check the hosts of an inventory, and their data paths within `limits`. With None it sends no traffic."""
     from collie.content.catalogs import find_catalog
     from collie.hosts.check import check_hosts as check
     from collie.ssh.remote import SshRemote

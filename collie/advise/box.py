@@ -20,7 +20,7 @@ class BoxRule:
     """A predicate on the `fields` of workloads.
 
     Attributes:
-        more: ordered fields in which larger is easier. In the others smaller is.
+        more: ordered fields in which a larger value is easier. In other ordered fields, a smaller value is easier.
         apart: ordered fields without an easier side.
     """
 
@@ -36,7 +36,7 @@ class BoxRule:
 
 @dataclass(frozen=True)
 class Box:
-    """A set of workloads: a product of values, each ascending where ordered. `base` gives every other field."""
+    """A set of workloads: a product of values. Ordered values ascend. `base` gives every other field."""
 
     base: Workload
     values: Mapping[str, Values]
@@ -44,7 +44,7 @@ class Box:
     ordered: frozenset[str]
 
     def nearest(self, target: Workload) -> Workload:
-        """Return the workload nearest to another one."""
+        """Return the workload nearest to a target."""
         changes = {
             name: closest(values, target.get(name), ordered=name in self.ordered)
             for name, values in self.values.items()
@@ -86,9 +86,9 @@ class Box:
         return box
 
     def parts(self, rule: BoxRule, target: Workload) -> Iterator[Box]:
-        """Split a dimension that a rule reads, the easier half or the target's value first.
+        """Split a dimension that a rule reads. Yield the easier half or the target's value first.
 
-        Yields nothing when all fields of the rule have one value.
+        Yield nothing when all fields of the rule have one value.
         """
         count = {name: len(self.values[name]) for name in rule.fields if len(self.values.get(name, ())) > 1}
         single = [name for name in count if self._is_single(name, rule)]
@@ -119,7 +119,7 @@ class Box:
 
 
 def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
-    """Return the nearest value, or without order the wanted one if present, else the first."""
+    """Return the nearest value. Without order, return the wanted value if present, else the first."""
     if not ordered:
         return wanted if wanted in values else values[0]
     above = bisect_left(values, wanted)
@@ -128,7 +128,7 @@ def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
 
 
 def _eased(values: Values, rule: BoxRule, name: str, with_: Callable[[Values], Box]) -> Values:
-    """Return the values that can satisfy a rule, which the easiest one does."""
+    """Return the values that can satisfy a rule. The easiest value must be one of them."""
     more = name in rule.more
 
     def may_keep(distance: int) -> bool:

@@ -7,7 +7,7 @@ without order. A change is *sound* when
 2. none hits an anomaly that the traffic did not hit before, and
 3. everything else stays possible: a queue of 32 is no single change for an application that posts 64 at once.
 
-The cost is the distance of the limits, in steps of the ladder, to which thresholds are known at best. Removing or
+The cost is the distance that limits move, in steps of the ladder. Thresholds are known to a step at best. Removing or
 replacing a value without order costs `_SWITCH` steps, because it needs code for another operation or transport.
 """
 
@@ -28,7 +28,7 @@ from collie.workloads.space import Space
 
 _SWITCH = 4
 _RISK = 2
-"""Extra steps without a margin."""
+"""Extra cost in steps of a change without a margin."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class SettingChange:
     """One change of one dimension.
 
     Attributes:
-        traffic: all of it, after the change.
-        before, after: values of the dimension. `Sizes` for messages.
+        traffic: the whole traffic after the change.
+        before, after: values of the dimension, or `Sizes` for messages.
         share_lost: part of the dimension's ladder that the traffic gives up, 0..1.
-        has_margin: the threshold is exact, or a step away.
+        has_margin: whether the threshold is exact, or a step away.
     """
 
     dimension: str
@@ -86,7 +86,7 @@ def pair(
 ) -> tuple[SettingChange, SettingChange] | None:
     """Return the cheapest two changes that are sound together: the second avoids the anomaly that the first enters.
 
-    `changes` found none. The first is the cheapest effective change of a dimension.
+    `changes` must have found none. The first change is the cheapest effective change of its dimension.
     """
     found: list[tuple[SettingChange, SettingChange]] = []
     for first in _cheapest(traffic, space, known, keep, effort):
@@ -125,9 +125,9 @@ def _leaves(change: SettingChange, space: Space, known: Known, effort: Effort) -
 def unreachable(
     traffic: Traffic, space: Space, effort: Effort, beside: str | None = None
 ) -> Iterator[tuple[str, object]]:
-    """Yield (dimension, value) of values of traffic that the constraints exclude from every workload.
+    """Yield (dimension, value) for each value of the traffic that the constraints exclude from every workload.
 
-    Of ordered dimensions only the ends are checked, with `beside` only dimensions that share a constraint with it.
+    Only the ends of ordered dimensions are checked, with `beside` only dimensions that share a constraint with it.
     """
     near = {name for c in space.constraints if beside is None or beside in c.fields for name in c.fields}
     for name in (*traffic.values, "messages"):
@@ -192,7 +192,7 @@ def _messages(traffic: Traffic, dimension: Vector) -> Iterator[SettingChange]:
 
 
 def _moved(values: Values, ladder: Sequence[int]) -> Iterator[Values]:
-    """Yield the values up to each step of the ladder and from it on, or the step itself if none remain."""
+    """For each step of the ladder, yield the values up to it and from it on, or the step itself if none remain."""
     for step in ladder:
         for left in (values[: bisect_right(values, step)], values[bisect_left(values, step) :]):
             if len(left) < len(values):
@@ -200,7 +200,7 @@ def _moved(values: Values, ladder: Sequence[int]) -> Iterator[Values]:
 
 
 def _costs(before: Values, after: Values, ladder: Sequence[int]) -> tuple[int, float]:
-    """Return `SettingChange.steps` and `share_lost` of values that become others."""
+    """Return `SettingChange.steps` and `share_lost` of a change of values."""
     steps = _steps(before[-1], after[-1], ladder)
     if len(before) > 1:
         steps += _steps(before[0], after[0], ladder)
@@ -209,5 +209,5 @@ def _costs(before: Values, after: Values, ladder: Sequence[int]) -> tuple[int, f
 
 
 def _steps(a: int, b: int, ladder: Sequence[int]) -> int:
-    """Return the steps of a ladder between two values, at least one."""
+    """Return the steps of a ladder between two values: at least one if they differ."""
     return 0 if a == b else max(1, abs(bisect_left(ladder, a) - bisect_left(ladder, b)))

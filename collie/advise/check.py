@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OpenHit:
-    """A known anomaly that one kind of traffic may hit: the check reached its bound of `steps`."""
+    """A known anomaly that one kind of traffic may hit. The check ended undecided at its bound of `steps`."""
 
     known: Known
     traffic: Traffic
@@ -32,9 +32,9 @@ class Hit:
 
     Attributes:
         changes: sound single changes, the cheapest first.
-        pair: two changes that are sound together, where no single change is.
+        pair: two changes that are sound together, if no single change is sound.
         changed: the example of the overlap after the cheapest change or the pair.
-        undecided: the bound that ended the search for changes.
+        undecided: the bound in steps that ended the search for changes.
     """
 
     known: Known
@@ -51,8 +51,8 @@ class Advice:
     """The result of checking an application.
 
     Attributes:
-        remedy: changes that avoid all hits: the cheapest for each anomaly in turn, without redundant ones.
-        remedy_undecided: the bound that ended the search for a remedy.
+        remedy: changes that avoid all hits: the cheapest for each anomaly in turn, without redundant changes.
+        remedy_undecided: the bound in steps that ended the search for a remedy.
     """
 
     application: Application
@@ -108,7 +108,7 @@ def _ways_out(
 ) -> tuple[tuple[SettingChange, ...], tuple[SettingChange, SettingChange] | None]:
     """Return single changes, or else a pair, each with a margin where possible.
 
-    Other anomalies are avoided with a margin too, unless the traffic is already that close.
+    Other anomalies are avoided with a margin too, unless the traffic is already within that margin.
     """
     space, keep = application.space, application.keep
     wider = [(with_margin(each, space), each) for each in avoid]

@@ -8,7 +8,7 @@ from collie.workloads.workload import Workload
 
 QUESTION_STEPS = 50_000
 CHECK_STEPS = 500_000
-"""For one application: ten seconds. A real one with three kinds of traffic takes 35,000."""
+"""Limit for one application: ten seconds. A real application with three kinds of traffic takes 35,000 steps."""
 
 
 class Undecided(Exception):
@@ -39,7 +39,7 @@ class Effort:
             raise Undecided(self._steps)
 
     def counted(self, holds: Callable[[Workload], bool]) -> Callable[[Workload], bool]:
-        """Return a predicate of which each call is a step."""
+        """Return the same predicate, which spends a step at each call."""
 
         def ask(workload: Workload) -> bool:
             self.spend()

@@ -39,8 +39,8 @@ class Overlap:
     """The common workloads of some traffic and an anomaly.
 
     Attributes:
-        example: the one nearest to the workload that showed the anomaly.
-        reach: common values of dimensions, where not all are common, or the least and greatest of an ordered one.
+        example: the common workload nearest to the workload that showed the anomaly.
+        reach: common values of each dimension that has other values, too. Of ordered values, the least and greatest.
     """
 
     example: Workload
@@ -70,7 +70,7 @@ def is_ordered(space: Space, name: str) -> bool:
 
 
 def pinned(traffic: Traffic, name: str, values: Values) -> Traffic:
-    """Return the traffic with some values of a dimension, of the first size for `messages`."""
+    """Return the traffic with some values of a dimension. For `messages`, they are values of the first size."""
     if name != "messages":
         return traffic.with_values(name, values)
     return traffic.with_sizes(replace(traffic.sizes, first=values))
@@ -100,7 +100,7 @@ def _left(traffic: Traffic, space: Space, known: Known, name: str, example: Work
 
 
 def with_margin(known: Known, space: Space) -> Known:
-    """Return an anomaly with published thresholds one step wider, or by a factor of two without a ladder.
+    """Return an anomaly with its published thresholds wider by a ladder step, or by a factor of two without a ladder.
 
     A publication gives "about 500 queue pairs", and 480 may show the anomaly as well. Extracted thresholds are exact.
     """
@@ -119,5 +119,5 @@ def _wider(condition: Condition, space: Space) -> Condition:
     below, above = ladder[: bisect_left(ladder, value)], ladder[bisect_right(ladder, value) :]
     beyond = below[-1:] if op is Op.AT_LEAST else above[:1]
     if not beyond or beyond[0] in (ladder[0], ladder[-1]):
-        return condition  # no value would remain beyond it
+        return condition  # no value would remain beyond the wider threshold
     return replace(condition, value=beyond[0])

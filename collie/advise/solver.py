@@ -5,13 +5,13 @@ condition on a derived feature. Rules with one easier side per range (`Constrain
 its two corners:
 
 1. Broken at the easiest corner: no workload satisfies the rule, and the box is dropped.
-2. Satisfied at the hardest corner: every workload satisfies the rule, which is dropped within the box.
-3. Else values that break the rule even with all other dimensions easiest are removed.
+2. Satisfied at the hardest corner: every workload satisfies the rule, and the rule is dropped within the box.
+3. Otherwise, values that break the rule even at the easiest values of all other dimensions are removed.
 4. Then the workload nearest to a target is tried. When it breaks a rule, a dimension of that rule is halved. Dimensions
    without order, or without an easier side, are split value by value.
 
 Ranges are finite and halves are smaller, so this ends. Only (1) and (3) drop workloads, so the answer is exact. A list
-of values of a derived feature starts as the range around them, and a workload in a gap of the list splits it there.
+of values of a derived feature starts as the range around them. A workload in a gap of the list splits the range there.
 
 The worst case is exponential in the number of dimensions, so steps are bounded (`effort.py`).
 """
@@ -37,7 +37,7 @@ from collie.workloads.workload import Workload
 _MESSAGES = "messages"
 _SEGMENTS = frozenset({"min_segment_bytes", "max_segment_bytes"})
 _EVERY_SIZE = {("min_message_bytes", Op.AT_LEAST), ("max_message_bytes", Op.AT_MOST)}
-"""Conditions on every message."""
+"""Conditions that every message must satisfy."""
 _TIGHTER = {Op.AT_LEAST: gt, Op.AT_MOST: lt}
 _SOME_SIZE = {
     ("min_message_bytes", Op.AT_MOST),
@@ -45,19 +45,19 @@ _SOME_SIZE = {
     ("min_segment_bytes", Op.AT_MOST),
     ("max_segment_bytes", Op.AT_LEAST),
 }
-"""Conditions on some message."""
+"""Conditions that hold if one message satisfies them."""
 
 
 def find(
     traffic: Traffic, space: Space, mfs: Mfs | None, target: Workload, effort: Effort | None = None
 ) -> Workload | None:
-    """Return a workload of some traffic that a space allows and an MFS covers, near to a target, if there is one.
+    """Return a workload of some traffic, near a target, that a space allows and an MFS covers, or None.
 
     Raises:
         Undecided: the effort is spent.
     """
     if mfs is not None and not mfs.conditions:
-        return None  # like `Mfs.covers`
+        return None  # an empty MFS covers nothing
     effort = effort or Effort()
     limits, listed = _listed(mfs.conditions if mfs else ())
     waiting = [listed]
@@ -78,7 +78,7 @@ def find(
 def _answer(
     traffic: Traffic, space: Space, conditions: Sequence[Condition], target: Workload, effort: Effort
 ) -> Workload | None:
-    """Return a workload that satisfies conditions, with `in` on dimensions only."""
+    """Return a workload that satisfies conditions, or None. Only dimensions may have `in`."""
     for box, rules in _boxes(traffic, space, conditions, target):
         effort.spend()
         found = _search(box, [replace(rule, holds=effort.counted(rule.holds)) for rule in rules], target)
@@ -125,20 +125,20 @@ def _listed(conditions: Sequence[Condition]) -> tuple[list[Condition], dict[str,
 
 
 def _hull(listed: Mapping[str, Values]) -> Iterator[Condition]:
-    """Yield conditions that the listed values and others between them satisfy."""
+    """Yield conditions that hold for the listed values and for all values between them."""
     for name, values in listed.items():
         if name == _MESSAGES and len(values) != 1:
             continue
         if name == _MESSAGES:
             yield Condition(name, Op.EQUAL, values[0])
         else:
-            # Without values the limits contradict each other.
+            # If no value is left, the limits contradict each other on purpose.
             yield Condition(name, Op.AT_LEAST, values[0] if values else 1)
             yield Condition(name, Op.AT_MOST, values[-1] if values else 0)
 
 
 def _around(values: Values, gap: Any) -> list[Values]:
-    """Return the values on either side of one between them."""
+    """Return the values below and above a gap between them, or each value by itself if they have no order."""
     if not isinstance(gap, int):
         return [(value,) for value in values]
     return [values[: bisect_left(values, gap)], values[bisect_left(values, gap) :]]
@@ -173,10 +173,10 @@ def _boxes(
 
 
 def _longest_needed(values: Mapping[str, Values], sizes: Sizes, space: Space, conditions: Sequence[Condition]) -> int:
-    """Return the number of messages beyond which one more enables nothing.
+    """Return the number of messages beyond which a further message enables nothing.
 
-    A condition on some message needs one. More messages lower the mean, which matters where bytes in flight are
-    limited. With several opcodes the position in the list matters.
+    Each condition on some message needs one message. More messages lower the mean, which matters where bytes in flight
+    are limited. With several opcodes the position in the list matters.
     """
     if space.limits.outstanding_bytes < HostLimits().outstanding_bytes or any(values.get("more_opcodes", ())):
         return sizes.longest
@@ -192,7 +192,7 @@ def _rule_for(condition: Condition, values: Mapping[str, Values]) -> BoxRule:
     fields = frozenset(sources(condition.dimension))
     opcodes = (*values.get("opcode", ()), *chain.from_iterable(values.get("more_opcodes", ())))
     if condition.dimension in _SEGMENTS and not any(opcode.is_atomic for opcode in opcodes):
-        fields -= {"opcode", "more_opcodes"}  # relevant for atomics alone
+        fields -= {"opcode", "more_opcodes"}  # the opcode matters only for atomics
     more = fields if condition.op is Op.AT_LEAST else frozenset[str]()
     apart = frozenset({"sge_count"}) if condition.dimension in _SEGMENTS else frozenset[str]()
     return BoxRule(fields, condition.holds, more, apart)
@@ -211,12 +211,12 @@ def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
 
 
 def _cuts(splits: Sequence[str | tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the message sizes that fill leading entries of a split. Between two the shortest entry never shrinks."""
+    """Return the sizes that fill leading entries of a split. Between two of them the shortest entry never shrinks."""
     return tuple(sorted({total for split in splits if not isinstance(split, str) for total in accumulate(split)}))
 
 
 def _lists(sizes: Sizes, longest: int, cuts: Sequence[int], target: Workload) -> Iterator[tuple[Values, ...]]:
-    """Yield the values of each message of a list: the target's, then every length and side of each cut."""
+    """Yield the values of each message of a list: first the target's, then every length and every side of each cut."""
     if sizes.only is not None or sizes.holds(target.messages):
         yield tuple((size,) for size in sizes.only or target.messages)
     if sizes.only is None:

@@ -16,7 +16,7 @@ from .lines import Lines
 from .loop import log
 from .pulse import Pulse
 
-# Samples must be on time beside an engine that uses a small machine's whole CPU.
+# Samples must be on time even while an engine uses the whole CPU of a small machine.
 AGENT_NICE = -10
 
 
@@ -26,7 +26,7 @@ def main() -> int:
     # Stray output of a library must not reach the protocol.
     os.dup2(2, 1)
     loaded = paths.load()
-    with contextlib.suppress(OSError):  # not permitted
+    with contextlib.suppress(OSError):  # this user may not raise the priority
         os.setpriority(os.PRIO_PROCESS, 0, AGENT_NICE)
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""ABI of libibverbs (libibverbs.so.1, IBVERBS_1.1, 64-bit): structures and constants of the verbs that a run calls.
+"""ABI of libibverbs (libibverbs.so.1, IBVERBS_1.1, 64-bit): structures and constants of the verbs in use.
 
 A test compares every size and offset with ``infiniband/verbs.h``.
 """
@@ -123,7 +123,7 @@ class PortAttr(ctypes.Structure):
 
 
 class Qp(ctypes.Structure):
-    """Head of ``struct ibv_qp``."""
+    """First members of ``struct ibv_qp``."""
 
     _fields_ = members(c_void_p, "context qp_context pd send_cq recv_cq srq") + members(c_uint32, "handle qp_num")
 
@@ -155,7 +155,7 @@ POLL_CQ = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_void_p)
 REQ_NOTIFY_CQ = ctypes.CFUNCTYPE(c_int, c_void_p, c_int)
 POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 
-# Members of struct ibv_context_ops by position. The data path calls five, the others are void pointers.
+# Members of struct ibv_context_ops by position. The data path calls five. The others are void pointers.
 OPS: Members = [(f"op{number}", c_void_p) for number in range(32)]
 for _position, _name, _type in (
     (11, "poll_cq", POLL_CQ),
@@ -174,7 +174,7 @@ class ContextOps(ctypes.Structure):
 
 
 class Context(ctypes.Structure):
-    """Head of ``struct ibv_context``."""
+    """First members of ``struct ibv_context``."""
 
     _fields_ = [("device", c_void_p), ("ops", ContextOps), ("cmd_fd", c_int), ("async_fd", c_int)]
 

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 SHEBANG = b"#!/usr/bin/env python3\n"
 MAIN = "start.py"
 CONTROLLER_ONLY = {"build.py", "loader.py"}
-# The oldest time of a zip file, so that the archive depends on the sources alone.
+# The earliest time that a zip file can hold. A fixed time makes the archive depend on the sources alone.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -23,12 +23,12 @@ from .sampler import waited
 from .totals import ATTENTION, Totals
 
 PR_SET_PDEATHSIG = 1
-# Resolved here instead of in every fork.
+# Resolved once, not in every fork.
 _prctl = ctypes.CDLL(None).prctl
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process with its parent."""
+    """Have the kernel kill this process when its parent ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the parent ended before prctl
         os._exit(1)
@@ -40,7 +40,7 @@ class EngineProcess:
     def __init__(
         self, paths: DataPaths, ends: Dict[str, int], pulse: Pulse, silence_seconds: float = SILENCE_SECONDS
     ) -> None:
-        """Fork an engine for ``ends`` (flow key: queue pairs). It ends after so long without a beat."""
+        """Fork an engine for ``ends`` (flow key: queue pairs). It ends after ``silence_seconds`` without a beat."""
         self.totals = Totals(ends)
         ours, theirs = socket.socketpair()
         parent = os.getpid()
@@ -75,21 +75,21 @@ class EngineProcess:
             os._exit(code)
 
     def fileno(self) -> int:
-        """Return the descriptor of replies and of the end."""
+        """Return the descriptor that becomes readable at a reply and at the end of the engine."""
         return self._socket.fileno()
 
     @property
     def wants_write(self) -> bool:
-        """Whether part of a command is unwritten."""
+        """Whether a part of a command is not written yet."""
         return self._lines.backlog > 0
 
     def flush(self) -> None:
-        """Write without blocking."""
+        """Write waiting commands without blocking."""
         self._lines.flush()
 
     def send(self, command: Dict[str, Any]) -> None:
         """Send a command, and interrupt the traffic loop."""
-        # Set first: the engine clears the word when it reads the line.
+        # The word is set before the line is sent, because the engine clears it when it reads the line.
         self.totals.words[ATTENTION] = 1
         self._lines.send(command)
 
@@ -103,7 +103,7 @@ class EngineProcess:
         return self._lines.closed
 
     def times(self) -> Dict[str, Optional[float]]:
-        """Return CPU times, None if unknown."""
+        """Return the CPU times and the wait for a CPU in seconds, None if unknown."""
         times: Dict[str, Optional[float]] = dict.fromkeys(("cpu_seconds", "cpu_user_seconds", "wait_seconds"))
         if self.status is not None:
             return times
@@ -115,7 +115,7 @@ class EngineProcess:
         return times
 
     def reap(self, seconds: float) -> bool:
-        """Wait. Return whether it is gone."""
+        """Wait for the end of the process, at most ``seconds``. Return whether it ended."""
         end = time.monotonic() + seconds
         while self.status is None:
             try:
@@ -132,13 +132,13 @@ class EngineProcess:
         return True
 
     def kill(self) -> None:
-        """Kill the process. Then the kernel frees its queue pairs."""
+        """Kill the process. The kernel then frees its queue pairs."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
     def last_words(self) -> str:
-        """Describe the end of the process."""
+        """Describe how the process ended."""
         if self.status is None:
             return "the engine does not answer"
         if os.WIFSIGNALED(self.status):

@@ -35,7 +35,7 @@ class Param(ctypes.Union):
 
 
 class Event(ctypes.Structure):
-    """Head of ``struct rdma_cm_event``."""
+    """First members of ``struct rdma_cm_event``."""
 
     _fields_ = [*members(c_void_p, "id listen_id"), ("event", c_uint32), ("status", c_int), ("param", Param)]
 

@@ -1,6 +1,6 @@
-"""Compiles the traffic loop (``native/traffic.c``), and tells whether a shared object is of the current source.
+"""Compiles the traffic loop (``native/traffic.c``), and tells whether a shared object was compiled from it.
 
-The build of a wheel loads this module alone, so it imports nothing else of Collie.
+The build of a wheel loads only this module, so it imports nothing else of Collie.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ELF_X86_64 = 62
 
 
 class NotCompiled(Exception):
-    """No shared object could be made. The text has the reason."""
+    """The source could not be compiled. The text has the reason."""
 
 
 def read(folder: str) -> Dict[str, bytes]:
@@ -85,7 +85,7 @@ def _run(argv: list[str], folder: str) -> Optional[subprocess.CompletedProcess[s
 
 
 def current(folder: str) -> bytes:
-    """Return the shared object in ``folder``, and compile it if it is absent or outdated.
+    """Return the shared object in ``folder``. Compile it first if it is absent or outdated.
 
     Raises NotCompiled. An outdated object is removed first, so that nothing loads it.
     """

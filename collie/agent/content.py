@@ -4,8 +4,8 @@ Rules:
 
 1. A source keeps its content for the whole run. Bytes are pseudo-random by position, which reveals misplaced bytes.
 2. The MRs of a queue pair have the same content. Queue pairs differ unless they share a receive queue.
-3. A sink starts with the complement, so each byte is right, untouched or wrong. Where a message has arrived, an
-   untouched byte is wrong, too.
+3. A sink starts with the complement of the right bytes, so each byte is right, untouched or wrong. Where a message has
+   arrived, an untouched byte is wrong, too.
 4. Only RC acknowledges arrival. With UC, UD and shared receive queues, untouched bytes are not counted.
 5. Memory that is both source and sink starts with the right bytes.
 """
@@ -27,7 +27,7 @@ NOT_ZERO = bytes([0] + [1] * 255)
 
 
 class Tally(NamedTuple):
-    """Bytes compared."""
+    """Counts of compared bytes."""
 
     right: int
     wrong: int
@@ -99,7 +99,7 @@ def _wrong_places(found: bytes, right: bytes, untouched: Optional[bytes]) -> byt
 
 
 def _differences(one: bytes, other: bytes) -> bytes:
-    """Return 1 for each different place, else 0. Integers compare all places at once."""
+    """Return a byte per place: 1 where the inputs differ, else 0. Integers compare all places at once."""
     difference = int.from_bytes(one, "little") ^ int.from_bytes(other, "little")
     return difference.to_bytes(len(one), "little").translate(NOT_ZERO)
 

@@ -1,6 +1,6 @@
-"""Data Center Bridging of a network device by rtnetlink: PFC, ETS, trust, buffers.
+"""Reads Data Center Bridging of a network device by rtnetlink: PFC, ETS, trust, buffers.
 
-Numbers are those of ``include/uapi/linux/dcbnl.h``. A driver without DCB answers EOPNOTSUPP.
+The constants are those of ``include/uapi/linux/dcbnl.h``. A driver without DCB answers EOPNOTSUPP.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def ask(netdev: str) -> Optional[bytes]:
 
 
 def parse(payload: Optional[bytes]) -> Dict[str, Any]:
-    """Return the settings in an answer. None is unknown."""
+    """Return the settings in an answer. None means unknown."""
     result: Dict[str, Any] = dict.fromkeys(SETTINGS)
     top = dict(attributes(payload[4:])) if payload else {}
     ieee = dict(attributes(top.get(ATTR_IEEE, b"")))

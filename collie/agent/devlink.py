@@ -1,7 +1,7 @@
-"""Health reporters of devlink, by generic netlink. Needs root.
+"""Reads health reporters of devlink by generic netlink. Needs root.
 
-Numbers are those of ``include/uapi/linux/devlink.h`` and ``genetlink.h``. A diagnosis is a flat list of attributes:
-names and values between marks of objects, pairs and arrays.
+The constants are those of ``include/uapi/linux/devlink.h`` and ``genetlink.h``. A diagnosis is a flat list of
+attributes: names and values between marks of objects, pairs and arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNSIGNED = {1: "=B", 2: "=H", 3: "=I", 4: "=Q"}
 
 
 def parse_diagnosis(payload: bytes) -> Dict[str, int]:
-    """Return an answer's numbers by name."""
+    """Return the numbers in an answer, by name."""
     numbers: Dict[str, int] = {}
     for kind, items in attributes(payload[GENERIC_HEADER.size :]):
         if kind != FMSG:
@@ -40,7 +40,7 @@ def parse_diagnosis(payload: bytes) -> Dict[str, int]:
 
 
 def devlink_handle(device_path: str) -> Optional[Tuple[str, str]]:
-    """Return a device's bus and name."""
+    """Return a device's bus and its name there."""
     bus, name = link_target(device_path, "device", "subsystem"), link_target(device_path, "device")
     return (bus, name) if bus and name else None
 
@@ -49,7 +49,7 @@ class ReporterCounters:
     """Numbers of a health reporter."""
 
     def __init__(self, bus: str, device: str, reporter: str) -> None:
-        """Read once. OSError: no devlink, device, reporter or permission."""
+        """Read once. Raises OSError without devlink, device, reporter or permission."""
         self._netlink = NetlinkSocket(NETLINK_GENERIC)
         try:
             self._family = self._find_family()
@@ -62,7 +62,7 @@ class ReporterCounters:
             raise
 
     def read(self) -> Dict[str, Optional[int]]:
-        """Return every number, none without an answer."""
+        """Return every number by name, empty without an answer."""
         try:
             return dict(self._diagnose())
         except OSError:

@@ -19,12 +19,12 @@ from .resources import End, Resources
 from .totals import ATTENTION, RunTotals, Totals
 from .workload import FETCHING, RECEIVING, Workload, parse_workload
 
-# Part of the deadline of ``destroy`` for polling flushed completions.
+# Time for polling flushed completions, within the deadline of ``destroy``.
 QUIESCE_SECONDS = 1.0
 
 
 def _counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
-    """Return this end's evidence of delivery, or None if the other end has it.
+    """Return how this end counts delivered payload, or None if the other end counts it.
 
     Received packets cannot be attributed unless all flows have this workload (``alone``).
     """
@@ -48,7 +48,7 @@ def _plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
 
 
 class Engine:
-    """Commands of one run."""
+    """Carries out the commands of one run."""
 
     def __init__(self, paths: DataPaths, pipe: int, totals: Totals) -> None:
         self.paths, self.pipe, self.totals = paths, pipe, totals
@@ -135,7 +135,7 @@ class Engine:
         return {}
 
     def _do_stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
-        # ``serve`` continues to serve receives.
+        # After this command ``serve`` goes on to post receives.
         return {"drained": self._connected().drain(command["drain_seconds"])}
 
     def _do_verify(self, command: Dict[str, Any]) -> Dict[str, Any]:

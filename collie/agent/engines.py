@@ -1,4 +1,4 @@
-"""All engines of one run, which answer as one."""
+"""All engines of one run, which answer as one engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KILL_SECONDS = 2.0
 
 
 class Engines:
-    """Engines with a share of every flow."""
+    """Engines that share the queue pairs of every flow."""
 
     def __init__(
         self, make_engine: Callable[[Dict[str, int]], EngineProcess], qps: Dict[str, int], processes: int = 1
@@ -54,7 +54,7 @@ class Engines:
                 poller.register(member.fileno(), select.POLLIN | (select.POLLOUT if member.wants_write else 0))
 
     def flush(self) -> None:
-        """Write without blocking."""
+        """Write waiting commands without blocking."""
         for member in self.members:
             member.flush()
 
@@ -66,7 +66,7 @@ class Engines:
             member.send(divided[number])
 
     def receive(self) -> Optional[Dict[str, Any]]:
-        """Return the joint reply once all have answered."""
+        """Return the joint reply once all engines have answered."""
         for number, member in enumerate(self.members):
             for reply in member.receive():
                 self._replies[number] = reply
@@ -85,26 +85,26 @@ class Engines:
 
     @property
     def gone(self) -> bool:
-        """Whether all are reaped."""
+        """Whether all engines are reaped."""
         return all(member.status is not None for member in self.members)
 
     def times(self) -> Dict[str, Optional[float]]:
-        """Return total CPU times and the mean wait, None if unknown."""
+        """Return the total CPU times and the mean wait for a CPU in seconds, None if unknown."""
         each = [member.times() for member in self.members]
         totals = {name: _sum([times[name] for times in each]) for name in each[0]}
         wait = totals["wait_seconds"]
         return {**totals, "wait_seconds": None if wait is None else wait / len(each)}
 
     def reap(self, seconds: float) -> bool:
-        """Wait. Return whether all are gone."""
+        """Wait for the end of all engines, at most ``seconds``. Return whether they ended."""
         ends_at = time.monotonic() + seconds
         reaped = [member.reap(max(0.0, ends_at - time.monotonic())) for member in self.members]
         return all(reaped)
 
     def kill(self) -> bool:
-        """Kill all at once. Return whether they are gone within ``KILL_SECONDS``.
+        """Kill all engines at once. Return whether they end within ``KILL_SECONDS``.
 
-        An engine that outlives this hangs in the kernel, so later calls do not wait.
+        An engine that lives longer hangs in the kernel, so later calls do not wait.
         """
         if self._first_to_end is None:
             self._first_to_end = next((number for number, member in enumerate(self.members) if member.ended), None)
@@ -114,7 +114,7 @@ class Engines:
         return self.reap(0.0 if waited else KILL_SECONDS)
 
     def last_words(self) -> str:
-        """Describe the first end of an engine."""
+        """Describe how the first engine to end has ended."""
         number = self._first_to_end or 0
         member = self.members[number]
         if len(self.members) == 1:

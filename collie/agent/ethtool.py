@@ -1,4 +1,4 @@
-"""Driver statistics and settings of a network device, by the ioctl SIOCETHTOOL."""
+"""Reads driver statistics and settings of a network device by the ioctl SIOCETHTOOL."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FLAG_LRO = 1 << 15
 STATS_SET = 1
 NAME_BYTES = 32
 DRVINFO_BYTES = 196
-# The kernel writes all current entries of a set, whatever the buffer's size (net/ethtool/ioctl.c). A set can grow
-# between two calls, with PFC or more channels, and must not overrun the buffer.
+# The kernel writes all current entries of a set, whatever the buffer's size (net/ethtool/ioctl.c). PFC or more channels
+# can enlarge a set between two calls, and it must still fit into the buffer.
 SPARE_ENTRIES = 1 << 13
 
 
@@ -71,7 +71,7 @@ def split_names(data: bytes, count: int) -> List[str]:
 
 
 def statistics(netdev: str, known: List[str]) -> Optional[Dict[str, int]]:
-    """Return the statistics by ``known`` names, None if their number has changed."""
+    """Return the statistics by their ``known`` names, None if the number of statistics has changed."""
     data = _ask(netdev, struct.pack("=II", GSTATS, len(known)), 8 + 8 * (len(known) + SPARE_ENTRIES))
     if data is None or struct.unpack_from("=I", data, 4)[0] != len(known):
         return None

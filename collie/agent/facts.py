@@ -25,7 +25,7 @@ LIMITS = (
 
 
 def gid(device: str, port: int, index: int, root: str = INFINIBAND) -> str:
-    """Return a GID. An empty one is the fault ``setup``."""
+    """Return a GID. An empty entry raises the fault ``setup``."""
     value = read_text(root, device, "ports", str(port), "gids", str(index))
     if value is None or value == ZERO_GID:
         raise AgentFault("setup", "gid", f"{device} port {port} has no GID at index {index}")
@@ -46,7 +46,7 @@ def _gid_address(value: str) -> Optional[str]:
 
 def _gids(port_path: str) -> List[Dict[str, Any]]:
     table = []
-    # rdma_rxe of Linux 6.1 does not list the directory. Tables can have thousands of empty entries, so stop after 16.
+    # rdma_rxe of Linux 6.1 lists no entries here. Tables can have thousands of empty ones, so stop after 16 in a row.
     empty = index = 0
     while empty < 16:
         value = read_text(port_path, "gids", str(index))
@@ -68,7 +68,7 @@ def _gids(port_path: str) -> List[Dict[str, Any]]:
 
 
 def physical_netdev(name: str, root: str = NET) -> str:
-    """Return the device below a VLAN, which has the pause counters."""
+    """Return the network device with the pause counters: the one below a VLAN, else the device itself."""
     while True:
         below = _below(name, root)
         if len(below) != 1:  # a port, or a bond of several
@@ -77,7 +77,7 @@ def physical_netdev(name: str, root: str = NET) -> str:
 
 
 def ports_of(name: str, root: str = NET) -> List[str]:
-    """Return a network device, the one below a VLAN, or all ports of a bond."""
+    """Return a network device, the device below a VLAN, or all ports of a bond."""
     device = physical_netdev(name, root)
     return [physical_netdev(port, root) for port in _below(device, root)] or [device]
 
@@ -87,7 +87,7 @@ def _below(name: str, root: str) -> List[str]:
 
 
 def _state(port_path: str, name: str) -> Optional[str]:
-    """Return ``ACTIVE`` for ``4: ACTIVE``."""
+    """Return the word of a state: ``ACTIVE`` for ``4: ACTIVE``."""
     text = read_text(port_path, name)
     return text.split(":", 1)[-1].strip() if text else None
 
@@ -171,7 +171,7 @@ def _add_limits(v: Verbs, device: Dict[str, Any]) -> None:
 
 
 def gather(v: Optional[Verbs]) -> Dict[str, Any]:
-    """Return the facts of ``hello``. Opens every device, so it runs in an engine."""
+    """Return the facts that ``hello`` reports. It opens every device, so it runs in an engine."""
     devices = [device_facts(name) for name in entries(INFINIBAND)]
     if v is not None:
         for device in devices:

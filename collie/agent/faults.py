@@ -18,7 +18,7 @@ class AgentFault(Exception):
         self.step = step
         self.message = message
         self.errno = errno
-        self.request_id: Optional[int] = None  # of a refused line
+        self.request_id: Optional[int] = None  # the id in a refused line
 
     def to_json(self) -> Dict[str, Any]:
         """Return the ``error`` object of a reply."""
@@ -32,7 +32,7 @@ class AgentFault(Exception):
 
 
 def bad_request(message: str) -> AgentFault:
-    """Build the fault of an impossible request."""
+    """Build the fault of a request that cannot be carried out."""
     return AgentFault("bad_request", "request", message)
 
 

@@ -98,7 +98,7 @@ def _pcie(root: str, device: str) -> Fields:
 
 
 def _bridges(root: str, device: str) -> List[str]:
-    """Return the configuration spaces above a device, root first."""
+    """Return the configuration spaces of the bridges above a device, root first."""
     root = os.path.realpath(root)
     path = os.path.realpath(below(root, device))
     steps = [] if path == root else os.path.relpath(path, root).split(os.sep)
@@ -107,12 +107,12 @@ def _bridges(root: str, device: str) -> List[str]:
 
 
 def _generation(speed: Optional[str]) -> Optional[int]:
-    """Return 4 for ``16.0 GT/s PCIe``."""
+    """Return the PCIe generation of a speed: 4 for ``16.0 GT/s PCIe``."""
     return GENERATIONS.get(speed.split()[0]) if speed else None
 
 
 def _iommu(root: str, device: str) -> Optional[str]:
-    """Return the domain type, ``none`` without an IOMMU, None without a device on a bus."""
+    """Return the type of the IOMMU domain: ``none`` without an IOMMU, None for a device that is on no bus."""
     if not entries(root, device):
         return None
     if not entries(root, f"{device}/iommu_group"):
@@ -187,7 +187,7 @@ def rdma_core(root: str) -> Optional[str]:
 
 
 def _congestion_control(root: str, base: str, port: int, netdev: Optional[str]) -> Fields:
-    """Return the DCQCN of mlx5, from the vendor driver's sysfs or from debugfs."""
+    """Return the DCQCN settings of mlx5, from the vendor driver's sysfs or from debugfs."""
     address = link_target(root, f"{base}/device")
     folders = {
         "sysfs": [f"/sys/class/net/{netdev}/ecn/{side}" for side in ("roce_np", "roce_rp")] if netdev else [],

@@ -1,4 +1,4 @@
-"""Small files of the kernel: None is missing or unreadable. All but the first part of a path can be absolute."""
+"""Reads small files of the kernel. None means missing or unreadable. Parts after the first may begin with a slash."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _FIELDS = {
 
 
 class DeviceThreads:
-    """Threads that can run a device. The time of an ended thread stays in the sum."""
+    """Threads that can run a software device. The time of an ended thread stays in the sum."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
@@ -33,7 +33,7 @@ class DeviceThreads:
         self._seconds: Dict[Tuple[str, str, str], float] = {}  # by pid, start and field
 
     def cpu_seconds(self) -> Dict[str, float]:
-        """Return their time since boot by field of a sample, empty if unknown."""
+        """Return the CPU seconds of the threads since boot, by field of a sample. Empty if unknown."""
         children = read_text(self._proc, KTHREADD, "task", KTHREADD, "children")
         if children is None:  # no CONFIG_PROC_CHILDREN, or hidepid
             return {}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Dict, Tuple
 
 LIBRARY = "libibverbs.so.1"
 
-# name: (result, arguments). Success is a pointer or 0. Otherwise the error is in errno, or is the result.
+# name: (result, arguments). A pointer or 0 is success. Otherwise the error number is in errno, or is the result.
 Functions = Dict[str, Tuple[Any, Tuple[Any, ...]]]
 VERBS: Functions = {
     "get_device_list": (c_void_p, (c_void_p,)),
@@ -50,7 +50,7 @@ class Library:
     functions: ClassVar[Functions] = VERBS
 
     def __init__(self, path: str = LIBRARY) -> None:
-        """Load the library. OSError: it is missing or lacks a symbol."""
+        """Load the library. Raises OSError if it is missing or lacks a symbol."""
         if ctypes.sizeof(c_void_p) != 8:
             raise OSError("the Python interpreter is not 64-bit")
         self._library = ctypes.CDLL(path, use_errno=True)

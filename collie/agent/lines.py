@@ -10,7 +10,7 @@ import time
 from typing import Any, List
 
 READ_BYTES = 1 << 16
-# Above the endpoints of 16 flows of 20,000 queue pairs.
+# More than the endpoints of 16 flows of 20,000 queue pairs take.
 LONGEST_LINE_BYTES = 16 << 20
 
 
@@ -36,7 +36,7 @@ class Lines:
         return len(self._out)
 
     def receive(self) -> List[bytes]:
-        """Return the complete lines. Set ``closed`` at the end."""
+        """Return the complete lines. Set ``closed`` at the end of the input."""
         while True:
             try:
                 data = os.read(self.source, READ_BYTES)

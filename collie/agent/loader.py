@@ -28,7 +28,7 @@ BOOT = "import sys; sys.path[:] = [p for p in sys.path if p]; exec(bytes.fromhex
 RUNNING, ABSENT, REFUSED = "running", "absent", "refused "
 MAX_BYTES = 64 << 20
 MAX_LINKS = 40
-"""Limit of the kernel."""
+"""The kernel's limit for one path."""
 
 
 class Refused(Exception):
@@ -36,10 +36,10 @@ class Refused(Exception):
 
 
 def settled(path: str) -> str:
-    """Return a path without links, in folders that no other user can change. Its last folders may be missing.
+    """Return a path with its links resolved. No other user can change its folders. The last ones may be missing.
 
     Raises:
-        Refused: another user can change one.
+        Refused: another user can change a folder.
         OSError: a folder cannot be examined.
     """
     folder, name = os.path.split(path)
@@ -69,7 +69,7 @@ def settled(path: str) -> str:
 def _require_own(path: str, is_closed: bool) -> bool:
     """Refuse a folder or link that another user owns or can write to.
 
-    ``is_closed``: only its owner can enter a folder above. Returns the same for the entries below.
+    ``is_closed`` says that only its owner can enter a folder above. The result says so for the entries below.
     """
     found = os.lstat(path)
     if found.st_uid not in (0, os.geteuid()):
@@ -90,7 +90,7 @@ def _quoted(path: str) -> str:
 
 
 def read(path: str, sha256: str) -> bytes | None:
-    """Return the program, None if it has another SHA-256."""
+    """Return the program, None if it cannot be read or has another SHA-256."""
     import hashlib
 
     try:
@@ -118,7 +118,7 @@ def copied(data: bytes) -> str:
 
 
 def main() -> None:
-    """Answer, and run the program."""
+    """Write the answer, and run the program."""
     path, sha256 = sys.argv[1:]
     try:
         path = settled(path)

@@ -2,7 +2,7 @@
 
 Rules:
 
-1. Nothing blocks for longer than killing an engine. Only engines call verbs.
+1. Nothing blocks for longer than it takes to kill an engine. Only engines call verbs.
 2. At most one step is under way. At its deadline the engine is killed and the answer is ``timeout``.
 3. The end of the loop ends the engine. If the loop stands still, the engine ends by itself (``pulse``).
 4. A sample that the controller does not take is dropped and counted. Replies are never dropped.
@@ -62,11 +62,11 @@ class Loop:
         self._step: Optional[Step] = None
 
     def handle(self, request: Request) -> Optional[Dict[str, Any]]:
-        """Carry out a request. None: the engine will reply."""
+        """Carry out a request and return the reply, None if the engine will reply."""
         raise NotImplementedError
 
     def finish(self, step: Step, reply: Dict[str, Any]) -> Dict[str, Any]:
-        """Complete the engine's reply."""
+        """Complete the engine's reply to a step."""
         raise NotImplementedError
 
     def serve(self, wakeup: Optional[int] = None) -> str:
@@ -86,7 +86,7 @@ class Loop:
         self._step = Step(request, time.monotonic() + request.deadline_seconds, engines)
 
     def lose_engines(self, engines: Optional[Engines] = None) -> None:
-        """Forget the run and kill its engines, or that of ``hello``."""
+        """Kill the engines of the run or of ``hello``, and forget the run."""
         engines = engines or self._engines()
         if engines is not None and not engines.kill():
             log(f"engine {', '.join(map(str, engines.pids))} does not die: it hangs in the kernel")
@@ -97,7 +97,7 @@ class Loop:
             self._sampling.stop()
 
     def end_run(self) -> None:
-        """End the run, cleanly if the engine can."""
+        """End the run, by ``destroy`` if the engines can still carry it out."""
         run = self._run
         if run is not None and self._step is None and not run.engines.ended:
             run.engines.send({"do": "destroy"})

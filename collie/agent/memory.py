@@ -19,7 +19,7 @@ from .kernel_files import entries, read_text
 USABLE_PART = 0.8
 
 MPOL_DEFAULT, MPOL_BIND = 0, 2
-MAP_HUGETLB = 0x40000  # not in mmap of Python 3.9
+MAP_HUGETLB = 0x40000  # missing in Python 3.9's mmap
 NODES = "/sys/devices/system/node"
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 
@@ -44,10 +44,10 @@ def _require(total_bytes: int) -> None:
 
 
 def allocate(total_bytes: int, huge_pages: bool, processes: int = 1) -> mmap.mmap:
-    """Map memory for buffers, which ``processes`` engines do at the same time.
+    """Map memory for buffers. ``processes`` engines do this at the same time.
 
     Raises:
-        AgentFault: ``unsupported`` without huge pages, ``setup`` if memory is short.
+        AgentFault: ``unsupported`` without huge pages, ``setup`` without enough memory.
     """
     if not huge_pages:
         _require(total_bytes * processes)
@@ -65,7 +65,7 @@ def allocate(total_bytes: int, huge_pages: bool, processes: int = 1) -> mmap.mma
 
 
 def why_no_gpu() -> str:
-    """Return the reason against buffers in GPU memory."""
+    """Return why buffers cannot be in GPU memory."""
     found = glob.glob("/dev/dri/renderD*") + glob.glob("/dev/nvidia[0-9]*")
     if not found:
         return "GPU memory: this host has no GPU (neither /dev/dri/renderD* nor /dev/nvidia*)"
@@ -88,7 +88,7 @@ def cpus_of(node: int, root: str = NODES) -> Set[int]:
 
 
 def run_on(node: Optional[int]) -> None:
-    """Bind this process to the CPUs of a NUMA node, if there are several and it may."""
+    """Bind this process to those of its CPUs that are on a NUMA node, if the host has several nodes."""
     if node is None or len(numa_nodes()) < 2:
         return
     usable = cpus_of(node) & os.sched_getaffinity(0)
@@ -98,7 +98,7 @@ def run_on(node: Optional[int]) -> None:
 
 @contextmanager
 def on_node(node: Optional[int]) -> Iterator[None]:
-    """Place pages first touched inside on a NUMA node."""
+    """Place the pages that the block touches first on a NUMA node."""
     nodes = numa_nodes()
     if node is None or len(nodes) < 2:
         yield

@@ -1,6 +1,6 @@
 """libibverbs by ctypes under pyverbs' names, for hosts without pyverbs.
 
-Arguments are pyverbs', so both data paths share all other code. The traffic loop in C posts and polls itself.
+The arguments are those of pyverbs, so both data paths share all other code. The traffic loop in C posts and polls.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Object:
         self.library, self.address = library, address
 
     def close(self) -> None:
-        """Destroy it, once."""
+        """Destroy the object. A second call does nothing."""
         if self.address:
             self.library.do(self.ends_with, self.address)
             self.address = 0

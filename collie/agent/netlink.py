@@ -1,7 +1,7 @@
-"""RDMA netlink: devices, hardware counters of a port, queue pairs and their owners.
+"""Asks RDMA netlink for devices, hardware counters of a port, queue pairs and their owners.
 
-Numbers are those of ``include/uapi/rdma/rdma_netlink.h``. Attribute types are masked with 0x3fff, because some kernels
-mark nesting in bit 15.
+The constants are those of ``include/uapi/rdma/rdma_netlink.h``. Attribute types are masked with 0x3fff, because some
+kernels mark nesting in bit 15.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 
 
 class QueuePair(NamedTuple):
-    """A queue pair. One of the kernel has no ``pid``, and its module as ``comm``."""
+    """A queue pair. If the kernel owns it, ``pid`` is missing and ``comm`` names the module."""
 
     qpn: int
     type: str
@@ -125,7 +125,7 @@ class NetlinkSocket:
     """A socket of a netlink protocol."""
 
     def __init__(self, protocol: int) -> None:
-        """Open the socket, unless the kernel lacks the protocol (OSError)."""
+        """Open the socket. Raises OSError if the kernel lacks the protocol."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.settimeout(1.0)
         self._sequence = 0

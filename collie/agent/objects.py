@@ -17,13 +17,13 @@ from .workload import ATOMICS, Workload
 
 PAGE = mmap.PAGESIZE
 
-# Transports of one driver only.
+# Transports that only one driver has.
 DRIVERS = {"DC": "mlx5_core", "SRD": "efa"}
 
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """Turn errors inside into an ``AgentFault`` that names the step."""
+    """Turn an error in the block into an ``AgentFault`` that names the step."""
     try:
         yield
     except AgentFault:
@@ -32,7 +32,7 @@ def step(name: str) -> Iterator[None]:
         raise from_errno(name, errno.ENOMEM, str(error)) from error
     except OSError as error:
         raise from_errno(name, error.errno or errno.EIO, str(error)) from error
-    except Exception as error:  # pyverbs' exceptions, which may not be importable
+    except Exception as error:  # pyverbs' exceptions may not be importable
         code = getattr(error, "error_code", None)
         if code is None:
             raise AgentFault("setup", name, f"{name}: {error}") from error
@@ -88,13 +88,13 @@ class Limits:
 
 
 def remote_access(v: Verbs, workload: Workload) -> int:
-    """Return a peer's access flags. Devices without atomics refuse their flag."""
+    """Return the access flags for a peer. Devices without atomics refuse the flag for atomics."""
     access = v.e.IBV_ACCESS_REMOTE_WRITE | v.e.IBV_ACCESS_REMOTE_READ
     return int(access | v.e.IBV_ACCESS_REMOTE_ATOMIC if workload.opcodes & ATOMICS else access)
 
 
 class Buffers:
-    """The MRs of an end, ``per_qp`` for each queue pair, in one mapping."""
+    """The MRs of an end in one memory mapping, ``per_qp`` for each queue pair."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Buffers:
         numa_node: Optional[int],
         processes: int = 1,
     ) -> None:
-        """Register ``length`` bytes per MR, in ``processes`` engines at the same time."""
+        """Register ``length`` bytes per MR. ``processes`` engines do this at the same time."""
         per_qp = workload.mrs_per_qp
         access = v.e.IBV_ACCESS_LOCAL_WRITE | remote_access(v, workload)
         self.per_qp = per_qp

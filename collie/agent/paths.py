@@ -1,6 +1,6 @@
 """The two data paths: libibverbs by ctypes with a traffic loop in C, or pyverbs with the loop in Python.
 
-Both have pyverbs' names and the interface of ``Traffic``. All other code is shared.
+Both use pyverbs' names and the interface of ``Traffic``. They share all other code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AnyTraffic = Union[Traffic, NativeTraffic]
 
 
 class DataPath(NamedTuple):
-    """A way to drive traffic. ``traffic`` takes the arguments of ``Traffic`` after the first."""
+    """A way to drive traffic. ``traffic`` takes the arguments of ``Traffic`` except the first."""
 
     name: str
     verbs: Verbs
@@ -47,7 +47,7 @@ class DataPaths:
             self.missing[name] = str(error)
 
     def choose(self, name: Optional[str] = None) -> DataPath:
-        """Return the named path, or the best.
+        """Return the named path, or the best usable one.
 
         Raises:
             AgentFault: ``unsupported`` with the reason, or ``bad_request`` for an unknown name.
@@ -62,7 +62,7 @@ class DataPaths:
         raise AgentFault("unsupported", "load", f"no data path can be used on this host: {reasons}")
 
     def facts(self) -> Dict[str, Any]:
-        """Return their fields of ``hello``."""
+        """Return the fields of ``hello`` about data paths."""
         return {
             "pyverbs": version() if PYVERBS in self.usable else None,
             "pyverbs_present": PYVERBS in self.usable,
@@ -78,7 +78,7 @@ class DataPaths:
 def load_native(library: str = "libibverbs.so.1") -> DataPath:
     """Load libibverbs and the compiled loop, or raise OSError."""
     loaded_library = Library(library)
-    with contextlib.suppress(VerbsError):  # loads this host's drivers; opening a device reports their errors
+    with contextlib.suppress(VerbsError):  # loads this host's drivers, whose errors show when a device is opened
         loaded_library.free_device_list(loaded_library.make("get_device_list", None))
     loaded, detail = shared_object.load()
     functions = TrafficObject(loaded, loaded_library)
@@ -95,7 +95,7 @@ def load_pyverbs() -> DataPath:
 
 
 def load() -> DataPaths:
-    """Load all data paths, before the agent forks: pyverbs takes a second."""
+    """Load all data paths. The agent does so before it forks, as loading pyverbs takes a second."""
     paths = DataPaths()
     paths.add(NATIVE, load_native)
     paths.add(PYVERBS, load_pyverbs)

@@ -19,7 +19,7 @@ from .workload import ATOMICS, FETCHING, Workload
 
 GRH_BYTES = 40
 
-# A work request costs 200 bytes and about 2 us to build (30 us on an emulated CPU): at most two seconds.
+# A work request takes 200 bytes and about 2 us to build (30 us on an emulated CPU), so all take two seconds at most.
 MAX_REQUESTS = 1 << 16
 
 
@@ -65,8 +65,8 @@ class Chain:
 def split(message_bytes: int, sge_count: int, sge_split: Union[str, Sequence[int]]) -> Tuple[int, ...]:
     """Return the lengths of a message's scatter list, without empty entries.
 
-    Listed bytes come first. The other entries share the rest evenly, the first ones take its remainder. Without other
-    entries the last listed one takes the rest.
+    Listed bytes come first. The other entries share the rest evenly, and the first of them take the remainder. Without
+    other entries, the last listed entry takes the rest.
     """
     listed = [] if isinstance(sge_split, str) else list(sge_split)
     lengths: List[int] = []
@@ -89,9 +89,9 @@ def fitting(depth: int, requests: int) -> int:
 
 
 def _distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
-    """Return how many chains, posted in turn, repeat the sequence of requests.
+    """Return how many batches of requests to build, so that posting them in turn repeats the sequence of requests.
 
-    The turn always repeats exactly. A ``budget`` of work requests can limit the number of MRs used.
+    Opcodes and sizes always repeat exactly. A ``budget`` of work requests can limit the number of MRs used.
     """
     mix = lcm(batch, turn) // batch
     exact = lcm(batch, turn, mrs) // batch
@@ -157,7 +157,7 @@ class ReceivePlan:
 
 
 def receive_plan(workload: Workload, buffers: int, queues: int) -> ReceivePlan:
-    """Plan the receives of one of ``queues``, for the largest message, over ``buffers`` MRs."""
+    """Plan the receives of one of ``queues`` receive queues. Each fits the largest message, in ``buffers`` MRs."""
     batch = min(workload.wqe_batch, workload.recv_wq_depth)
     budget = max(batch, MAX_REQUESTS // queues)
     count = max(1, min(-(-buffers // batch), budget // batch))
@@ -179,8 +179,8 @@ def group(needs: Sequence[int], capacity: int, reserve: int = 0) -> List[List[in
     """Distribute queue pairs over completion queues. Return lists of indices into ``needs``.
 
     Args:
-        needs: most entries of each queue pair. One above the capacity is alone in its list.
-        capacity: of the largest completion queue.
+        needs: most entries that each queue pair needs. A queue pair above the capacity is alone in its list.
+        capacity: entries of the largest completion queue.
         reserve: entries of every completion queue for a shared receive queue.
     """
     groups: List[List[int]] = []

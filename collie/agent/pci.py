@@ -1,4 +1,4 @@
-"""PCIe and ACS settings of a device and of the bridges above it, from PCI configuration space.
+"""Reads PCIe and ACS settings of a device and of the bridges above it from PCI configuration space.
 
 Offsets are those of the PCI Express Base Specification 5.0, sections 7.5.3 and 7.7.8. Without root the kernel shows 64
 bytes, which hold no capability.
@@ -27,7 +27,7 @@ def capability(config: bytes, wanted: int) -> Optional[int]:
     if len(config) <= HEADER_BYTES or not _u16(config, STATUS) & STATUS_HAS_CAPABILITIES:
         return None
     offset = config[FIRST_CAPABILITY] & 0xFC
-    for _ in range(48):  # the maximum, so a damaged list ends, too
+    for _ in range(48):  # no list has more entries, so the search ends in a damaged list, too
         if offset < HEADER_BYTES or offset + 2 > min(len(config), CONVENTIONAL_BYTES):
             return None
         if config[offset] == wanted:
@@ -50,7 +50,7 @@ def extended_capability(config: bytes, wanted: int) -> Optional[int]:
 
 
 def settings(config: bytes) -> Dict[str, Any]:
-    """Return a device's PCIe settings. None is unknown."""
+    """Return a device's PCIe settings. None means unknown."""
     unknown = ("max_payload_bytes", "max_read_request_bytes", "relaxed_ordering", "extended_tags", "aspm")
     offset = capability(config, PCIE)
     if offset is None or offset + LINK_CONTROL + 2 > len(config):
@@ -66,7 +66,7 @@ def settings(config: bytes) -> Dict[str, Any]:
 
 
 def access_control(bridges: List[bytes]) -> Optional[List[str]]:
-    """Return the ACS settings of each bridge, ``none`` without ACS. None if one is hidden."""
+    """Return the ACS settings of each bridge, ``none`` for one without ACS. None if a bridge hides them."""
     if not all(len(config) > CONVENTIONAL_BYTES for config in bridges):
         return None
     found = []

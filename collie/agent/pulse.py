@@ -14,7 +14,7 @@ import time
 
 # Longest time between two beats.
 BEAT_SECONDS = 1.0
-# With the detection time before it, below the 10 s of docs/explanation/safety.md.
+# Detection takes a little longer than this. Together they stay below the 10 s of docs/explanation/safety.md.
 SILENCE_SECONDS = 7.0
 _LOOK_SECONDS = 0.5
 
@@ -44,7 +44,7 @@ class Pulse:
         while silent < silence_seconds:
             time.sleep(_LOOK_SECONDS)
             before, turns = turns, self.turns
-            # Counts its own wake-ups, not time. A host without free CPU delays the agent as well.
+            # The watch counts its own wake-ups, not time, because a host without free CPU delays the agent, too.
             silent = silent + _LOOK_SECONDS if turns == before else 0.0
         sys.stderr.write(f"engine {os.getpid()} ends: its agent has not moved for {silence_seconds:g} s\n")
         sys.stderr.flush()

@@ -1,8 +1,8 @@
-"""Connects queue pairs by RDMA-CM: librdmacm by ctypes, for both data paths.
+"""Connects queue pairs by RDMA-CM for both data paths. It calls librdmacm by ctypes.
 
-librdmacm connects ids under the numbers of queue pairs and reports the path. The run owns the queue pairs. One event
-channel serves all ids, because an engine may hold both ends of a flow. The listener exists from ``prepare`` until all
-queue pairs are connected.
+librdmacm connects ids, which carry the numbers of queue pairs, and reports the path. The run owns the queue pairs. One
+event channel serves all ids, because an engine may hold both ends of a flow. The listener exists from ``prepare`` until
+all queue pairs are connected.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ HOW_TO_GET = "apt-get install librdmacm1 (Debian, Ubuntu), dnf install librdmacm
 HOW_TO_LOAD = "the kernel's part is missing: modprobe rdma_ucm"
 
 RESOLVE_MILLISECONDS = 4000
-# Concurrent requests. The responder loses those that overflow its management queue pair, which are repeated after 4 s.
+# Concurrent requests. A request that overflows the responder's management queue pair is lost, and repeated after 4 s.
 MAX_DIALLING = 32
-# Requests of two dozen requesters. The kernel's maximum is 1024.
+# Waiting requests of a listener, enough for two dozen requesters. The kernel's maximum is 1024.
 BACKLOG = 1024
 
 
@@ -68,7 +68,7 @@ class Address(NamedTuple):
     netdev: str
 
     def socket_address(self, port: int = 0) -> ctypes.Array[ctypes.c_char]:
-        """Return a ``struct sockaddr``. A link-local address belongs to the device."""
+        """Return a ``struct sockaddr``. The scope of a link-local address is the network device."""
         packed = socket.inet_pton(socket.AF_INET6, self.gid)
         if packed[:12] == b"\0" * 10 + b"\xff\xff":
             data = struct.pack("=H2s4s8x", socket.AF_INET, struct.pack("!H", port), packed[12:])
@@ -80,7 +80,7 @@ class Address(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """The agreed path and peer."""
+    """The path and the peer's queue pair, on which both sides agreed."""
 
     gid: str
     lid: int
@@ -90,7 +90,7 @@ class Agreed(NamedTuple):
 
 
 class Half(NamedTuple):
-    """The local side of a connection, and the step of its queue pair to RTS."""
+    """The local side of a connection, and the function that brings its queue pair to RTS."""
 
     param: cma_abi.ConnParam
     bring_up: Callable[[Agreed], None]
@@ -107,7 +107,7 @@ class Event(NamedTuple):
 
 
 def why_not() -> Optional[str]:
-    """Return the reason against RDMA-CM on this host."""
+    """Return why this host cannot use RDMA-CM, None if it can."""
     try:
         library = CmLibrary(LIBRARY)
     except OSError as error:
@@ -123,7 +123,7 @@ class ConnectionManager:
     """The ids of one run."""
 
     def __init__(self, address: Address) -> None:
-        """Open an event channel. Without librdmacm or its kernel module it is ``unsupported``."""
+        """Open an event channel. Raises ``unsupported`` without librdmacm or its kernel module."""
         lack = why_not()
         if lack is not None:
             raise AgentFault("unsupported", "rdma_cm", lack)
@@ -148,7 +148,7 @@ class ConnectionManager:
         return listener, socket.ntohs(self._library.get_src_port(listener))
 
     def dial(self, gid: str, port: int, half: Half) -> None:
-        """Queue a request for ``connect_all``."""
+        """Queue a connection request for ``connect_all``."""
         self._to_dial.append((Address(gid, self._address.netdev).socket_address(port), half))
 
     def expect(self, listener: int, qp_num: int, half: Half) -> None:
@@ -178,7 +178,7 @@ class ConnectionManager:
     def close(self) -> None:
         """Disconnect and destroy everything."""
         for connection in self._connections:
-            # Fails, without harm, if the peer was faster.
+            # This fails without harm if the peer has disconnected first.
             self._library.disconnect(connection)
         for identifier in (*self._connections, *self._listeners):
             self._call("destroy_id", identifier)
@@ -241,7 +241,7 @@ class ConnectionManager:
 
     def _accept(self, event: Event) -> None:
         half = self._awaited.pop((event.listener, event.qp_num), None)
-        if half is None:  # not from this run
+        if half is None:  # a request from another run
             self._library.reject(event.id, None, 0)
             self._call("destroy_id", event.id)
             return

@@ -62,7 +62,7 @@ class Run:
         }
 
     def _stalled(self, key: str, moves: Optional[int], now: float) -> Optional[bool]:
-        """Whether nothing has completed for 1 s, None if nothing ever completes."""
+        """Whether nothing has completed for 1 s, None where this end counts nothing."""
         if moves is None:
             return None
         last, since = self._progress.get(key, (None, now))
@@ -86,7 +86,7 @@ def link(device: str, port: int, netdev: Optional[str]) -> Dict[str, Any]:
         "rate": read_text(port_path, "rate"),
         "netdev_state": read_text(net_path, "operstate"),
         "netdev_speed_mbps": read_int(net_path, "speed"),
-        # Changes even if the link is up again.
+        # Shows a lost link even if it is up again.
         "carrier_changes": read_int(net_path, "carrier_changes"),
         "pci_speed": read_text(path, "device", "current_link_speed"),
         "pci_width": read_text(path, "device", "current_link_width"),
@@ -128,7 +128,7 @@ class Sampling:
         self._taken = self._dropped = 0
 
     def read_from(self, device: str, port: int, netdev: Optional[str]) -> CounterReader:
-        """Open a port's counters, if not open. The default ``netdev`` is that of its GIDs."""
+        """Open a port's counters unless they are open. The default ``netdev`` is that of the port's GIDs."""
         place = (device, port, netdev)
         if self.reader is not None and self._place == place:
             return self.reader
@@ -140,12 +140,12 @@ class Sampling:
         return self.reader
 
     def start(self, period_seconds: Optional[float]) -> None:
-        """Start sampling, every ``period_seconds`` (None: unchanged)."""
+        """Start sampling every ``period_seconds``. None keeps the present period."""
         self._period = float(period_seconds or self._period)
         self.next = time.monotonic()
 
     def stop(self) -> None:
-        """Stop, and close the counters."""
+        """Stop sampling, and close the counters."""
         self.next = None
         self._close()
 
@@ -155,7 +155,7 @@ class Sampling:
             self.reader = None
 
     def sample(self, run: Optional[Run], drop: bool) -> Optional[Dict[str, Any]]:
-        """Take the due sample. With ``drop``, only count it."""
+        """Take the due sample. With ``drop``, only count it as dropped."""
         assert self.next is not None, "sampling is on"
         self.next = max(self.next + self._period, time.monotonic())
         if drop:

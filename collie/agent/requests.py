@@ -20,7 +20,7 @@ SECONDS = {
     "period_seconds": (1e-3, 3600.0),
     "drain_seconds": (0.0, 3600.0),
 }
-# Integers in requests are ports, indices and counts.
+# Integers in requests are ports, indices and counts, all smaller than this.
 MAX_NUMBER = 1 << 63
 MAX_ID = 1 << 53
 # Device names become names of sysfs folders.

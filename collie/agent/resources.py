@@ -3,7 +3,7 @@
 Rules:
 
 1. Every verb runs inside ``step``, so an error names the verb and its errno.
-2. Requests above the device's limits are refused before any verb is called, because drivers leak in failed creations.
+2. Requests above the device's limits are refused before any verb is called, because drivers leak when a creation fails.
 3. Queue pairs are moved to ERR and polled before destruction (``quiesce``). Otherwise rdma_rxe drains outstanding work
    in the kernel, without a way to interrupt it.
 """
@@ -46,7 +46,7 @@ class End:
 
     @property
     def place(self) -> Dict[str, int]:
-        """Address of the first MR's payload, and distance to the next."""
+        """Address of the payload in the first MR, and distance to that in the next one."""
         assert self.buffers is not None, "an end has buffers once it is created"
         header = self.buffers.length - self.workload.buffer_bytes
         return {"base": self.buffers.base + header, "stride": self.buffers.stride}
@@ -63,7 +63,7 @@ class End:
                 buffers.write(pair, mr, data)
 
     def verify(self, completed: int) -> Optional[Dict[str, Any]]:
-        """Compare the received payload. None with atomics, which change it."""
+        """Compare the received payload. Return None with atomics, because they change the payload."""
         workload, buffers, content = self.workload, self.buffers, self.content
         assert buffers is not None, "an end has buffers once it is created"
         assert content is not None, "the buffers were filled"
@@ -114,7 +114,7 @@ class Resources:
             self.pd = v.PD(self.context)
 
     def create(self, ends: List[End], processes: int = 1) -> None:
-        """Create the objects of ``ends``, with queue pairs in INIT, in ``processes`` engines at the same time."""
+        """Create the objects of ``ends``, with queue pairs in INIT. ``processes`` engines do this at the same time."""
         for end in ends:
             self.limits.check(end.workload)
             if MTU_CODES[end.workload.mtu] > self.active_mtu:
@@ -226,12 +226,12 @@ class Resources:
             self._bring_up(pair, workload, path, number, psn)
 
     def connect_by_rdma_cm(self, seconds: float) -> None:
-        """Connect the queue pairs that ``connect`` has left."""
+        """Connect the queue pairs that ``connect`` left unconnected."""
         if self._cm is not None:
             self._cm.connect_all(seconds)
 
     def _bring_up(self, pair: Any, workload: Workload, path: Any, number: int, psn: int) -> None:
-        """Go from INIT to RTS, with ``number`` and ``psn`` of the peer."""
+        """Bring a queue pair from INIT to RTS, with ``number`` and ``psn`` of the peer."""
         attributes = self._attributes(workload)
         attributes.ah_attr = path
         attributes.path_mtu = MTU_CODES[workload.mtu]
@@ -256,7 +256,7 @@ class Resources:
                 cm.expect(end.listener, number, half)
 
     def _bring_up_agreed(self, pair: Any, workload: Workload, psn: int, agreed: Agreed) -> None:
-        """Go to RTS on the agreed path. INIT is repeated to set the partition."""
+        """Bring a queue pair to RTS on the agreed path. INIT is repeated to set the partition."""
         attributes = self._attributes(workload)
         attributes.pkey_index = agreed.pkey_index
         with step("modify_qp INIT"):
@@ -274,7 +274,7 @@ class Resources:
         return self.v.AHAttr(gr=route, is_global=1, port_num=self.port, dlid=lid, sl=sl)
 
     def quiesce(self, seconds: float) -> int:
-        """Move every queue pair to ERR and poll until no completion follows. Return their number."""
+        """Move every queue pair to ERR and poll until no completion follows. Return the number of completions."""
         for end in self.ends:
             for pair in end.pairs:
                 attributes = self.v.QPAttr(qp_state=self.v.e.IBV_QPS_ERR)

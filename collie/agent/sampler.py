@@ -1,6 +1,6 @@
 """Reads every counter of one device.
 
-A missing source is an empty object, an unreadable counter null, never 0. Only ``devlink`` needs root.
+A missing source becomes an empty object. An unreadable counter becomes null, never 0. Only ``devlink`` needs root.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .facts import INFINIBAND, NET, ports_of
 from .kernel_files import entries
 from .netlink import RdmaNetlink
 
-# A setting of the driver's cache, among the counters.
+# A setting of the driver's cache, which sysfs lists among the counters.
 NOT_COUNTERS = frozenset({"lifespan"})
-# mlx5 then reads all counters from the firmware and caches them for 10 ms. It reads any other one alone.
+# When this counter is read, mlx5 reads all from the firmware and caches them for 10 ms. It reads others alone.
 REFRESHES_ALL = "rx_write_requests"
 VNIC_REPORTER = "vnic"
 
@@ -41,7 +41,7 @@ class SysfsCounters:
         return bool(self._files)
 
     def read(self) -> Values:
-        """Return every counter, None without a number."""
+        """Return every counter, None if its file holds no number."""
         return {name: self._value(fd) for name, fd in self._files.items()}
 
     @staticmethod
@@ -62,7 +62,7 @@ class NetlinkCounters:
     """Hardware counters of a port in one netlink request."""
 
     def __init__(self, device: str, port: int) -> None:
-        """Find the device. OSError: no RDMA netlink, device or counters."""
+        """Find the device. Raises OSError without RDMA netlink, device or counters."""
         self._netlink = RdmaNetlink()
         index = self._netlink.device_index(device)
         if index is None:
@@ -72,7 +72,7 @@ class NetlinkCounters:
             raise OSError(f"{device} has no counters")
 
     def read(self) -> Values:
-        """Return every counter. OSError EMSGSIZE: they exceed one message."""
+        """Return every counter. Raises OSError EMSGSIZE if the counters exceed one message."""
         try:
             return dict(self._netlink.counters(self._index, self._port))
         except OSError as error:
@@ -108,7 +108,7 @@ class HardwareCounters:
         """Return every counter."""
         try:
             return self._reader.read()
-        except OSError:  # more counters than one message holds, since root enabled some
+        except OSError:  # root has enabled more counters than one message holds
             self._reader.close()
             self._reader = SysfsCounters(self._directory)
             return self._reader.read()
@@ -128,9 +128,9 @@ class EthtoolCounters:
         return any(ethtool.names(port) for port in self._ports)
 
     def read(self) -> Values:
-        """Return every counter, none if a port is silent: a partial sum would appear to go back.
+        """Return every counter. Return none if a port is silent, because a partial sum would appear to go back.
 
-        Asks for names each time: mlx5 changes them with the PFC priority, and their number stays.
+        It asks for the names each time. mlx5 changes them with the PFC priority, but not their number.
         """
         sums: Dict[str, Optional[int]] = {}
         for port in self._ports:
@@ -163,7 +163,7 @@ class CounterReader:
         self._add("devlink", _vnic_reporter(os.path.join(INFINIBAND, device)), "netlink")
 
     def _add(self, name: str, source: Optional[Source], way: Optional[str]) -> None:
-        """Add a source. A false one stays empty."""
+        """Add a source. One without counters stays empty."""
         self._open[name] = source or None
         self.sources[name] = None if self._open[name] is None else way
 

@@ -16,7 +16,7 @@ Reply = Dict[str, Any]
 
 
 def shares(qps: Dict[str, int], processes: int) -> List[Dict[str, int]]:
-    """Return each engine's queue pairs by end, or raise ``bad_request`` if one has none."""
+    """Return each engine's queue pairs by end, or raise ``bad_request`` if an engine would have none."""
     if processes > max(qps.values(), default=1):
         raise bad_request(f"prepare: {processes} processes for {max(qps.values())} queue pairs per flow at most")
     parts = [
@@ -62,7 +62,7 @@ def join(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> 
 
 
 def _joined(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:
-    """Return the fields that differ between engines."""
+    """Return the joint values of the fields that differ between engines."""
     if do == "prepare":
         return _prepared(replies)
     if do == "stop":

@@ -1,10 +1,10 @@
-"""First program of the archive: unpack it once, so that Python can cache the compiled modules.
+"""First program of the archive. It unpacks the archive once, so that Python can cache the compiled modules.
 
-Compiling the modules of an archive takes 0.2 s at each start on a server, some seconds on an emulated CPU. This module
+Compiling the modules of an archive takes 0.2 s at each start on a server, and seconds on an emulated CPU. This module
 runs at every start, so it imports little and only the standard library.
 
-The folder is used only if this user owns it, no other user can enter it, and every file has its recorded size. It is
-used through an open descriptor, so replacing it has no effect. Otherwise the verified archive runs.
+The unpacked folder is used only if this user owns it, no other user can enter it, and every file has its recorded size.
+It is used through an open descriptor, so replacing it has no effect. Otherwise the verified archive runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def unpacked(archive: str, path: str) -> str:
 
 
 def _held(folder: str) -> Optional[str]:
-    """Return a path bound to this folder, None unless this user owns it and it is complete."""
+    """Return a path bound to this folder. None unless it is complete and this user's alone."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     held = f"/proc/self/fd/{number}"
     found = os.fstat(number)

@@ -24,7 +24,7 @@ WORDS = FIRST_END + MAX_ENDS * END_WORDS
 
 
 class EndLayout(NamedTuple):
-    """Position of the words of a flow end."""
+    """Position of a flow end's words."""
 
     key: str
     base: int
@@ -95,7 +95,7 @@ class RunTotals:
         return sum(part.words[word] for part in self._parts)
 
     def end(self, key: str) -> Dict[str, Any]:
-        """Return a flow end's totals, and the spread over its queue pairs."""
+        """Return a flow end's totals, with the spread over its queue pairs."""
         places = self._ends[key]
         per_qp = [
             count

@@ -2,7 +2,7 @@
 
 Rules:
 
-1. One Python call per chain. Nothing is built while traffic runs.
+1. Posting a chain is one Python call. Nothing is built while traffic runs.
 2. Receives are posted again as soon as a chain is used up, before sends of the same batch of completions.
 3. A failed completion ends its queue pair only. The run goes on and counts it.
 4. An idle loop sleeps on the completion channels. Spinning takes the CPU from the kernel's half of a software device
@@ -23,7 +23,7 @@ from .queues import BYTES_SHIFT, KIND_MASK, QUEUE_MASK, QUEUE_SHIFT, RECEIVE, SE
 from .verbs import WC_FLUSHED
 
 POLL_BATCH = 32
-# Limits the cost of a lost wake-up and the delay of ``until``.
+# The longest sleep. It limits the cost of a lost wake-up and the delay of ``until``.
 IDLE_MILLISECONDS = 50
 
 
@@ -43,9 +43,9 @@ class Traffic:
 
         Args:
             post_error: exception of a failed post.
-            queues: by number.
-            cqs: all their completion queues.
-            words: of ``Totals``.
+            queues: all queues, by number.
+            cqs: all completion queues of ``queues``.
+            words: the words of ``Totals``.
             pair_words: word index of each queue pair by qp_num, for shared receive queues.
             control: descriptor that becomes readable when a command waits.
         """
@@ -117,7 +117,7 @@ class Traffic:
                 cq.cq.ack_events(1)
 
     def _account(self, completions: List[Any]) -> None:
-        """Add up a batch per queue, then settle each queue once: shared words cost more than slots."""
+        """Add up completions in the slots of queues, then in the shared words once per queue: words cost more."""
         queues = self._queues
         receives: List[Queue] = []
         sends: List[Queue] = []
@@ -186,7 +186,7 @@ class Traffic:
                     self._post(queue)
 
     def _settle_returns(self, queue: Queue) -> int:
-        """Count the payload that a mixed flow fetched. Return its messages."""
+        """Count the payload that a mixed flow fetched. Return the number of its messages."""
         words, base = self._words, queue.base
         messages = 0
         for _ in range(queue.count):

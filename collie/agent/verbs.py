@@ -1,4 +1,4 @@
-"""Verbs as the engine uses them, and the only import of pyverbs (44 and newer), which has no type stubs."""
+"""Verbs as the engine uses them. Only this module imports pyverbs (44 and newer), which has no type stubs."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ OPCODES = ("SEND", "SEND_WITH_IMM", "WRITE", "WRITE_WITH_IMM", "READ", "FETCH_AD
 SENDS = frozenset({"SEND", "SEND_WITH_IMM"})
 RECEIVING = SENDS | frozenset({"WRITE_WITH_IMM"})
 ATOMICS = frozenset({"FETCH_ADD", "CMP_SWP"})
-# The requester receives their payload.
+# Opcodes whose payload the requester receives.
 FETCHING = frozenset({"READ"}) | ATOMICS
 ATOMIC_BYTES = 8
 # Each request of a turn is built at least once per queue pair.
@@ -101,7 +101,7 @@ class Workload:
 
     @property
     def turn(self) -> Tuple[Tuple[str, int], ...]:
-        """Opcode and payload bytes of each request until both lists repeat. An atomic always takes 8 bytes."""
+        """Opcode and payload bytes of each request, until both lists repeat together. An atomic takes 8 bytes."""
         pairs = zip(cycle((self.opcode, *self.more_opcodes)), cycle(self.messages))
         return tuple(
             (opcode, ATOMIC_BYTES if opcode in ATOMICS else size)
@@ -110,7 +110,7 @@ class Workload:
 
     @property
     def requests_in_turn(self) -> int:
-        """Requests until both lists repeat."""
+        """Requests until the lists of opcodes and messages repeat together."""
         return lcm(1 + len(self.more_opcodes), len(self.messages))
 
     @property
@@ -125,7 +125,7 @@ class Workload:
 
     @property
     def mixed(self) -> bool:
-        """Whether some requests fetch payload and others bring it."""
+        """Whether some requests fetch payload and others send it."""
         return bool(self.opcodes & FETCHING) and not self.opcodes <= FETCHING
 
     @property

@@ -94,11 +94,11 @@ class Records:
     """Campaigns and calibrations on disk. They raise `StoreError` for a file that they cannot read or write.
 
     Attributes:
-        open: to continue a campaign. `read` also works while another process writes.
-        fingerprints: the latest recorded one of each host, host A first.
-        accepted_changes: net changes of the hosts since the start, as a user accepted them.
-        fingerprint_file: reads a file with one host.
-        heartbeat, calibration: return None if absent. A calibration that cannot be read is absent.
+        open: opens a campaign to continue it. `read` also works while another process writes.
+        fingerprints: the latest recorded fingerprint of each host, host A first.
+        accepted_changes: net changes of the hosts since the start that the operator accepted.
+        fingerprint_file: reads a file with the fingerprint of one host.
+        heartbeat, calibration: return None if absent. A calibration that cannot be read counts as absent.
         write_heartbeat: raises `OSError` instead of `StoreError`.
         calibration_name: takes the testbed's name, its fingerprints and the plain workload.
     """
@@ -122,7 +122,7 @@ class Records:
 
 @runtime_checkable
 class ParallelPairs(Protocol):
-    """A testbed of several equal pairs. `absent` has the pairs that did not answer, each with the reason."""
+    """A testbed of several equal pairs. `absent` maps each pair that did not answer to the reason."""
 
     lanes: tuple[Lane, ...]
     absent: dict[str, str]
@@ -134,10 +134,10 @@ class Testbeds:
 
     Attributes:
         simulated: takes the seed of the noise.
-        on_hosts: takes a policy of windows, or None for the default.
-        several: joins open testbeds of pairs by name. The flag permits pairs that do not answer.
+        on_hosts: takes a window policy, or None for the default one.
+        several: joins the open testbeds of pairs, given by name. The flag permits pairs that do not answer.
         on_workers: joins pairs that workers of a dask scheduler open. Takes the scheduler's address first.
-        require_scheduler: raises `UsageError` for an address that cannot be one. It contacts no scheduler.
+        require_scheduler: raises `UsageError` for a malformed address. It contacts no scheduler.
         simulated_fleet: returns the name of the subsystem, and a function that opens a group of hosts.
         lab_inventory: returns None if there is no lab.
     """
@@ -156,14 +156,14 @@ class Testbeds:
 
 @dataclass(frozen=True, slots=True)
 class ReportContext:
-    """Facts for a campaign's report that the record lacks.
+    """Facts that a campaign's report needs and the record lacks.
 
     Attributes:
         place: the campaign directory, as the reader would type it.
-        space: for plain values and siblings. None compares with Collie's defaults.
+        space: has the plain values and siblings. None compares with Collie's defaults.
         dropped: parts of the space that the testbed cannot run.
-        fingerprints: the latest recorded ones, host A first.
-        changes: net changes of the testbed since the start, as the operator accepted them.
+        fingerprints: the latest recorded fingerprint of each host, host A first.
+        changes: net changes of the testbed since the start that the operator accepted.
         search: the command that begins the same campaign.
     """
 
@@ -183,7 +183,7 @@ class Reports:
     Attributes:
         campaign_page, comparison_page: the flag permits writing through a link.
         comparison_page: returns whether both campaigns are known to be of one testbed.
-        metrics: a Prometheus textfile. The flag is set while the campaign runs. Raises OSError.
+        metrics: writes a Prometheus textfile. The flag is set while the campaign runs. Raises OSError.
         read_bundle: reads a bundle as data.
     """
 

@@ -32,7 +32,7 @@ _OF_A_SEARCH = re.compile(r"a\d+")
 
 @dataclass(frozen=True)
 class Baseline:
-    """A campaign that a gate compares with. `choice` is that at its begin."""
+    """A campaign that a gate compares with. `choice` has the options with which the campaign began."""
 
     path: Path
     choice: SearchChoice
@@ -95,14 +95,14 @@ def cases_of(adapters: Adapters, baseline: Baseline) -> tuple[GateCase, ...]:
 
 def _name_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) -> str:
     name = anomaly.id
-    # The baseline can be a gate whose baseline had the same name.
+    # The baseline can itself be a gate, and the baseline of that gate can have had the same name.
     while _OF_A_SEARCH.fullmatch(name) or (name != anomaly.id and name in replayed):
         name = f"{baseline.path.resolve().name}-{name}"
     return name
 
 
 def testbed_of(baseline: Baseline, candidate: TestbedChoice, hosts: str | None) -> TestbedChoice | None:
-    """Return the testbed for another measurement of a baseline: a simulator, or given hosts."""
+    """Return the testbed for another measurement of a baseline: a simulator, the given hosts, or None."""
     before = baseline.choice.testbed
     if before.is_simulated != candidate.is_simulated:
         kinds = ("a simulated subsystem", "real hosts")
@@ -129,8 +129,8 @@ def require_alike(
 ) -> None:
     """Refuse to compare hosts that differ in a field that is not under test.
 
-    The fingerprint of a simulated subsystem holds its settings and a digest of all quantities, which settings change. A
-    different digest is accepted if the candidate with the baseline's settings equals the baseline.
+    The fingerprint of a simulated subsystem holds its settings and a digest of all quantities. Settings change the
+    digest. A different digest is accepted if the candidate with the baseline's settings equals the baseline.
     """
     _refuse_unknown(under_test, (*baseline.fingerprints.values(), *candidate.info.fingerprints.values()))
     before = baseline.choice.testbed
@@ -142,7 +142,7 @@ def require_alike(
             compare(baseline.fingerprints_of(testbed.info.fingerprints), testbed.info.fingerprints),
             under_test if EVERYTHING in under_test else (),
         )
-    if before.is_simulated and before.subsystem == chosen.subsystem:  # another one may not know these settings
+    if before.is_simulated and before.subsystem == chosen.subsystem:  # another subsystem may not know these settings
         set_back = dataclasses.replace(chosen, settings=before.settings, noise=before.noise)
         with closing(open_testbed(adapters, set_back, 0)) as unchanged:
             found = compare(baseline.fingerprints, unchanged.info.fingerprints)

@@ -1,4 +1,4 @@
-"""Campaigns: begun and resumed."""
+"""Begins and resumes campaigns."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from collie.workloads.units import format_count, format_seconds
 logger = logging.getLogger(__name__)
 
 _SAME_MOMENT_SECONDS = 1e-6
-"""Ends of runs are sums, and differ in their last digits."""
+"""Tolerance for the ends of runs. They are sums of floats, whose last digits differ."""
 NO_SCHEDULER = "none"
-"""In place of an address: this process drives all pairs."""
+"""Replaces the address of a scheduler: this process drives all pairs."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def new_header(
 
 
 def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None) -> str | None:
-    """Return the scheduler of a resumed campaign. The one on record must be confirmed."""
+    """Return the scheduler of a resumed campaign. The recorded address must be confirmed."""
     if chosen is None and began_with is not None:
         raise UsageError(
             f"{directory} began with --scheduler {began_with}, and whoever answers there can run code here: "
@@ -138,7 +138,7 @@ def resume(
     shared_port: bool = False,
     accept_changes: bool = False,
 ) -> OpenCampaign:
-    """Resume a campaign, with its recorded budget unless given another.
+    """Resume a campaign, with its recorded budget unless `budget` is given.
 
     A campaign that began with a scheduler requires `scheduler`, an address or `NO_SCHEDULER`: the recorded address
     comes from a file that others can write. `safety` replaces the operator's earlier limits.
@@ -195,10 +195,10 @@ def require_same_hardware(
     With `absent`, hosts without an answer are left out.
 
     Raises:
-        HardwareChanged: a field that changes results is not known to be equal.
+        HardwareChanged: a field that changes results differs or is unknown.
     """
     then = adapters.records.fingerprints(directory)
-    if not then:  # begun by a Collie that kept none
+    if not then:  # an older Collie, which kept no fingerprints, began the campaign
         adapters.records.keep_fingerprints(directory, now)
         return
     if absent:
@@ -217,7 +217,7 @@ def _refuse_less_than_used(budget: Budget, store: CampaignRecord) -> None:
     if not runs:
         return
     last = runs.pop()
-    # Other pairs may have gone on beyond it, so the clock at the last begin counts.
+    # Other pairs can have ended runs after the last run began. Only the runs that ended before count.
     latest = last.finished_at_seconds - last.result.elapsed_seconds + _SAME_MOMENT_SECONDS
     began = max((run.finished_at_seconds for run in runs if run.finished_at_seconds <= latest), default=0.0)
     if budget.spent(began, last.run - 1):
@@ -239,7 +239,7 @@ def _open(
         seed=choice.seed,
         known=inputs.known,
         dropped=inputs.dropped,
-        # A data sheet is a ceiling. A device without one is calibrated first, once.
+        # A simulated data sheet gives ceilings. Other devices without a calibration are calibrated first, once.
         calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,
         guard=Guard(inputs.limits),
         lanes=lanes_of(testbed),

@@ -45,7 +45,7 @@ def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice, Callabl
 
 @dataclass(frozen=True)
 class NamedCase:
-    """An anomaly with its search. `likely` is the component that counters point at, empty if unknown."""
+    """An anomaly with its search. `likely` is the component that counters point to, empty if unknown."""
 
     case: Case
     choice: SearchChoice
@@ -56,11 +56,11 @@ class NamedCase:
     likely: str = ""
 
     def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
-        """Return the calibration of the campaign if both or neither of the testbeds have a victim."""
+        """Return the campaign's calibration, or None if only one of the two testbeds has a victim."""
         return self.calibration if self.choice.testbed.victim == testbed.victim else None
 
     def difference(self, now: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...] | None:
-        """Return the differences from the recorded testbed of the anomaly."""
+        """Return the differences from the anomaly's recorded testbed, or None if it has no fingerprints on record."""
         return compare(self.fingerprints, now) if self.fingerprints else None
 
 
@@ -119,7 +119,7 @@ def _found_by_prototype(adapters: Adapters, name: str) -> NamedCase:
 
 def _found(adapters: Adapters, name: str) -> NamedCase:
     directory, _, identifier = name.rstrip("/").rpartition("/")
-    # Both CAMPAIGN/a1 and the path of its folder, CAMPAIGN/anomalies/a1, name it.
+    # An anomaly is named by CAMPAIGN/a1 or by the path of its folder, CAMPAIGN/anomalies/a1.
     campaign = Path(directory).parent if Path(directory).name == "anomalies" else Path(directory)
     with adapters.records.read(campaign) as store:
         choice = SearchChoice.from_settings(store.header.settings)

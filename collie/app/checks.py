@@ -1,4 +1,4 @@
-"""Applications, checked against known anomalies."""
+"""Checks applications against known anomalies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = None) -> tuple[Known, ...]:
     """Load the anomalies of a published collection or of a campaign directory.
 
-    Of a collection, only the anomalies of `subsystem` (name or file) count, or all if it has none.
+    A collection is limited to the anomalies of `subsystem` (name or file). If it has none there, all are loaded.
     """
     if os.path.isdir(against):
         with adapters.records.read(Path(against)) as store:
@@ -75,7 +75,7 @@ def application_named(adapters: Adapters, name: str, space: str | None = None) -
 def application_of_perftest(
     adapters: Adapters, lines: Sequence[str], space: str | None = None
 ) -> tuple[Application, tuple[str, ...]]:
-    """Read perftest command lines that run at the same time as one workload, and the assumptions."""
+    """Read simultaneous perftest command lines as one workload. Return it with the assumptions made."""
     reading = read_perftest(*lines)
     terms = adapters.content.space(space or PAPER)
     if wrong := terms.violations(reading.workload):
@@ -85,7 +85,7 @@ def application_of_perftest(
 
 @dataclass(frozen=True)
 class MeasuredHits:
-    """Runs of hits by position: the example, and the changed one or None."""
+    """Runs by position of the hit: of its example, and of the changed workload or None."""
 
     runs: Mapping[int, tuple[JudgedRun, JudgedRun | None]]
     safety: tuple[SafetyRecord, ...]
@@ -94,7 +94,7 @@ class MeasuredHits:
 def measure_hits(
     adapters: Adapters, hits: Sequence[Hit], choose: Callable[[TestbedChoice], SearchChoice], sink: ProgressSink
 ) -> MeasuredHits:
-    """Run the example of each hit, and the same after the cheapest change.
+    """Run the example of each hit, and the example after the cheapest change.
 
     `choose` turns the testbed of an anomaly's campaign into the choice for its runs.
     """

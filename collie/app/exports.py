@@ -1,4 +1,4 @@
-"""Anomalies as files for readers without Collie."""
+"""Exports anomalies as files for readers without Collie."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Exported:
     """An anomaly in one form.
 
     Attributes:
-        suffix: of the default file name.
-        printable: the data are text.
-        runs: the data run the anomaly. Otherwise they give the reason why this form cannot.
+        suffix: suffix of the default file name.
+        printable: whether the data are text.
+        runs: whether the data run the anomaly. Otherwise they give the reason why this form cannot run it.
     """
 
     data: bytes
@@ -41,7 +41,7 @@ class Exported:
 
 
 def export(adapters: Adapters, name: str, form: str, hosts: str | None = None) -> Exported:
-    """Return an anomaly in one of `EXPORTS`, for the hosts of an inventory where the form can name them."""
+    """Return an anomaly in one of `EXPORTS`, for the hosts of an inventory if the form can name hosts."""
     pair = first_pair(open_inventory(adapters, hosts)) if hosts else None
     by_role = dict(zip(ROLES, pair.hosts, strict=False)) if pair else {}
     return EXPORTS[form](adapters, case_named(adapters, name), by_role)
@@ -113,4 +113,4 @@ EXPORTS: Mapping[str, Callable[[Adapters, NamedCase, Mapping[str, Host]], Export
     "perftest": _perftest,
     "script": _script,
 }
-"""By the names of `collie export --as`."""
+"""Functions that export, by the names of `collie export --as`."""

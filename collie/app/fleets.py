@@ -1,4 +1,4 @@
-"""Fleets: simulated ones with faults, and the hosts of an inventory."""
+"""Fleets: simulated hosts with faults, or the hosts of an inventory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from collie.readings.policy import WindowPolicy
 SIMULATED_HOSTS: Final = 16
 MAX_SIMULATED: Final = 10_000
 _WINDOW_SECONDS: Final = 5.0
-"""Of runs on real hosts: longer than a deviation must last (`judge.LASTING`)."""
+"""Window of a run on real hosts. It is longer than a deviation must last (`judge.LASTING`)."""
 MAX_PAIRS: Final = 64
 """Limit on groups of real hosts at once. Each takes a thread and two SSH connections."""
 
@@ -39,7 +39,7 @@ class FleetChoice:
 
     Attributes:
         search: the testbed, the seed of its noise, the safety limits.
-        repeat: repetitions of the battery, or None for the number that the size needs.
+        repeat: repetitions of the battery, or None for the number that a fleet of this size needs.
         pairs: groups of real hosts at once, or None for all that share no host.
         false_alarm: upper bound of the chance of any false accusation in a healthy fleet.
     """
@@ -117,7 +117,7 @@ def _real(adapters: Adapters, choice: FleetChoice) -> _Opened:
 
 
 def by_rail(endpoints: Iterable[str]) -> tuple[str, ...]:
-    """Return the ring: the first device of every host, then the second ones. Neighbours are on different hosts."""
+    """Return the ring: the first device of every host, then every second device. Neighbours are on different hosts."""
     number: Counter[str] = Counter()
     placed = []
     for endpoint in endpoints:

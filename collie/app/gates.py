@@ -1,4 +1,4 @@
-"""The two sides of a gate, opened and compared."""
+"""Opens and compares the two sides of a gate."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from collie.workloads.space import widen_to_untested
 logger = logging.getLogger(__name__)
 _SIDES = ("candidate", "baseline")
 _BESIDE = "baseline"
-"""Directory in the gate's, with the baseline's runs as a separate campaign."""
+"""Subdirectory of the gate's directory. It keeps the baseline's runs as a separate campaign."""
 
 
 def recorded_gate(adapters: Adapters, directory: Path) -> GateChoice:
@@ -77,7 +77,7 @@ class OpenGate:
     safety: Mapping[str, SafetyRecord] = field(default_factory=dict)
 
     def run(self) -> GateSummary:
-        """Compare, search, compare."""
+        """Compare the cases, search, then compare the finds."""
         summary = self._gate.run()
         if self._pulse is not None:
             self._pulse.ended_by = summary.search.ended_by if summary.search else "budget"
@@ -102,7 +102,7 @@ def gate(
     resumed: bool = False,
     accept_changes: bool = False,
 ) -> Iterator[OpenGate]:
-    """Open a gate, and close its testbeds and its record. A `directory` keeps the candidate's record as a campaign."""
+    """Open a gate. Close its testbeds and record at the end. `directory` keeps the candidate's record as a campaign."""
     choice = choice.with_absolute_paths()
     search = choice.search
     # A wrong choice is refused before any host is contacted.
@@ -159,7 +159,7 @@ def _ready(
     candidate, *others = sides
 
     def measurer(side: _Side, watching: ProgressSink) -> Measurer:
-        begun = next(iter(side.store.runs()), None) is not None  # its runs were judged by the ceilings on record
+        begun = next(iter(side.store.runs()), None) is not None  # existing runs were judged by the recorded ceilings
         if not begun:
             side.store.set_calibration(
                 kept_calibration(adapters, search.testbed, side.testbed, inputs.space) or baseline.calibration

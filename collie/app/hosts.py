@@ -1,4 +1,4 @@
-"""Hosts without a search: chosen, fingerprinted, compared."""
+"""Chooses, fingerprints and compares hosts without a search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collie.workloads.units import format_count
 
 
 def chosen_hosts(adapters: Adapters, hosts: str, names: Sequence[str] = ()) -> tuple[Host, ...]:
-    """Return the named hosts of an inventory, or all of them without a name."""
+    """Return the named hosts of an inventory, or all hosts if `names` is empty."""
     known = {host.name: host for host in open_inventory(adapters, hosts).hosts}
     if strangers := [name for name in names if name not in known]:
         raise UsageError(f"the inventory has no host {strangers[0]}; it has {', '.join(known)}")
@@ -51,7 +51,7 @@ def diff(adapters: Adapters, a: str, b: str, hosts: str | None) -> tuple[HostDif
         names = (first, second) if first != second else (a, b)
         return compare({names[0]: one}, {names[1]: other})
     if 1 in (len(left), len(right)) and (shared := set(left) & set(right)):
-        # One host against a campaign: against the same host then.
+        # A host is compared with itself at the time of the campaign.
         left, right = ({name: each[name] for name in shared} for each in (left, right))
     if len(left) != len(right):
         raise UsageError(

@@ -47,12 +47,12 @@ def defaults_for(adapters: Adapters, choice: TestbedChoice) -> Defaults:
 
 
 def with_defaults(adapters: Adapters, choice: SearchChoice) -> SearchChoice:
-    """Return a choice for the record. It names the defaults of real hosts, because the hosts file can change."""
+    """Return the choice to record. It names the defaults of real hosts, because the hosts file can change."""
     return choice if choice.testbed.is_simulated else choice.naming(*defaults_for(adapters, choice.testbed))
 
 
 def space_of(adapters: Adapters, choice: TestbedChoice, name: str | None, terms: str | None = None) -> Space:
-    """Load a space as `space_named` does. Its defaults suit the testbed."""
+    """Load a space as `space_named` does. The default suits the testbed."""
     if name is None or adapters.content.names_application(name):
         return space_named(adapters, name, terms or defaults_for(adapters, choice).space)
     return adapters.content.space(name)
@@ -77,7 +77,7 @@ def recipe_of(adapters: Adapters, choice: TestbedChoice, name: str | None) -> Re
 
 
 def known_sets(adapters: Adapters, known: str | None) -> tuple[Mfs, ...]:
-    """Load the minimal feature sets to skip: a published collection, or those of a campaign."""
+    """Load the minimal feature sets to skip, of a published collection or of a campaign."""
     if known is None:
         return ()
     if os.path.isdir(known):
@@ -111,7 +111,7 @@ def narrowed_space_of(adapters: Adapters, choice: SearchChoice) -> Space:
 
 
 def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
-    """Load the same space, with the parts that the testbed cannot run."""
+    """Load the space of `narrowed_space_of`, and the dropped parts that the testbed cannot run."""
     space = space_of(adapters, choice.testbed, choice.space, choice.terms)
     fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:

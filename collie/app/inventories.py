@@ -1,4 +1,4 @@
-"""Inventories of hosts, and their pairs that measure."""
+"""Inventories of hosts, and the pairs of hosts that measure."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def open_inventory(adapters: Adapters, hosts: str) -> Inventory:
 
 
 def is_lab(hosts: str) -> bool:
-    """Whether the lab is meant, and not a file of that name."""
+    """Whether `hosts` means the lab, and not a file of that name."""
     return hosts.lower() == LAB and not os.path.exists(hosts)

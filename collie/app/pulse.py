@@ -24,7 +24,7 @@ class Pulse:
     """Writes `status.json` every few seconds while its context is open, and a Prometheus textfile on request.
 
     A separate thread writes, because a run can take minutes. A failed write does not end the campaign. Only the first
-    one of each file is logged.
+    failure of each file is logged.
     """
 
     def __init__(

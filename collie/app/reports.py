@@ -35,7 +35,7 @@ def write_report(
 def write_comparison(
     adapters: Adapters, here: CampaignRecord, there: CampaignRecord, path: Path | None = None
 ) -> tuple[Path, bool]:
-    """Write the page of two campaigns, by default into the directory of the first. Errors as of `write_report`.
+    """Write the page of two campaigns, by default into the directory of the first. Errors as for `write_report`.
 
     Return the path, and whether both campaigns are known to be of one testbed.
     """

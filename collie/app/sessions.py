@@ -33,7 +33,7 @@ def open_session(
     calibrated_on: Mapping[str, Fingerprint] | None = None,
     levels: Levels | None = None,
 ) -> Iterator[SingleRunSession]:
-    """Open a testbed for single workloads, and close it. The calibration is ignored on hosts unlike `calibrated_on`."""
+    """Open a testbed for single workloads, and close it. Only hosts like `calibrated_on` use the calibration."""
     narrowed_space_of(adapters, choice)  # a wrong choice is refused before any host is contacted
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)
     guard = Guard(limits_of(adapters, choice))
@@ -72,10 +72,10 @@ def calibrate(
 ) -> Calibrated:
     """Measure plain traffic on real hosts, and keep its rates as ceilings of later searches.
 
-    If the file cannot be written in the end, the result is still returned. `sizes` are in bytes. No opcode means all.
+    If the file cannot be written at the end, the result is still returned. `sizes` are in bytes. No opcode means all.
 
     Raises:
-        StoreUnwritable: the folder of calibrations cannot be written. No host has been contacted.
+        StoreUnwritable: the folder of calibrations cannot be written. No host has been contacted by then.
     """
     adapters.records.require_writable_calibrations()
     with open_session(adapters, choice, sink) as opened:

@@ -28,7 +28,7 @@ class MapAxis:
 
     Attributes:
         ordered: the values are ascending numbers.
-        position: the base workload's value, None if it has none on the axis.
+        position: the base workload's value on the axis, None if it has none there.
     """
 
     dimension: str
@@ -50,7 +50,7 @@ class MapAxis:
         return [self.place(value) for value in self.values]
 
     def edges(self) -> list[float]:
-        """Return the limits between the cells of neighbouring values, and both ends."""
+        """Return the borders between the cells of neighbouring values, and both ends."""
         centres = self.places()
         if len(centres) == 1:
             return [centres[0] - 0.5, centres[0] + 0.5]
@@ -63,11 +63,11 @@ class SeverityMap:
     """Severity over two dimensions around a base workload.
 
     Attributes:
-        settings: those that differ from the subsystem's file.
+        settings: the settings that differ from the subsystem's file.
         base_severity: None if the base workload cannot run.
-        severity: by y, then x: 0 is normal, None cannot run.
-        mechanisms: likewise, None where nothing is credited.
-        followed: other dimensions that made room for the axes at some points.
+        severity: by y, then x. 0 is normal, None is a point that cannot run.
+        mechanisms: by y, then x. None where no mechanism is credited.
+        followed: other dimensions that are raised at some points to permit the values of the axes.
     """
 
     subsystem: str
@@ -86,7 +86,7 @@ class SeverityMap:
 
     @property
     def default_name(self) -> str:
-        """The default name of its file."""
+        """The default name of the map's file."""
         words = (self.subsystem, self.x.dimension, self.y.dimension)
         return f"map-{'-'.join(re.sub(r'[^A-Za-z0-9_.-]+', '_', word) for word in words)}.svg"
 
@@ -130,8 +130,8 @@ class MapChoice:
     """An operator's choice of a map of severity over two dimensions.
 
     Attributes:
-        workload: the base: a file, an anomaly, a mechanism's witness, or None for the plain workload.
-        fix: dimensions with another value, as written.
+        workload: the base workload: a file, an anomaly, a mechanism's witness, or None for the plain workload.
+        fix: dimensions fixed to another value, as the operator wrote them.
     """
 
     x: str

@@ -24,7 +24,7 @@ from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count
 
 _SILENCE_SECONDS = 10 * HEARTBEAT_SECONDS
-"""A process that is silent for longer counts as dead. Busy machines and file servers delay a few signs."""
+"""A process that is silent for longer counts as dead. Busy machines and file servers delay a few signs of life."""
 
 
 class Life(StrEnum):
@@ -65,7 +65,7 @@ def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> 
     last = heartbeat.standing if heartbeat else CampaignProgress()
     silent: float | None = None
     if heartbeat:
-        # The clocks of two machines differ: a sign from the future counts as new.
+        # The clocks of two machines differ, so a sign from the future counts as new.
         silent = max(0.0, ((now or datetime.now(UTC)) - heartbeat.updated_at).total_seconds())
     return CampaignStatus(
         directory=directory,
@@ -87,12 +87,12 @@ def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:
     try:
         heartbeat = adapters.records.heartbeat(store.directory.path)
     except StoreError:
-        return 0  # about a process, not about the record
+        return 0  # a damaged heartbeat says nothing about the record
     return max(0, heartbeat.standing.runs - store.tally().last_run) if heartbeat else 0
 
 
 def lost_words(runs: int) -> str:
-    """Return the warning about missing runs, empty without any."""
+    """Return the warning about missing runs, or an empty text if there are none."""
     if not runs:
         return ""
     return (
@@ -106,7 +106,7 @@ def write_status_metrics(adapters: Adapters, found: CampaignStatus, path: Path) 
     """Write the textfile for Prometheus.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the textfile cannot be written.
     """
     updated = found.heartbeat.updated if found.heartbeat else found.header.started
     is_running = found.life is Life.RUNNING

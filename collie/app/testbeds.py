@@ -1,4 +1,4 @@
-"""Testbeds: opened, and checked before the first run."""
+"""Opens testbeds, and checks them before the first run."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def open_testbed(
 ) -> Testbed:
     """Open the testbed of a choice. Several pairs of hosts become one testbed, a `ParallelPairs`.
 
-    The workers of a dask scheduler drive the pairs, or this process without one. `absent_ok` permits pairs that do not
-    answer, as long as one does.
+    The workers of a dask scheduler drive the pairs. Without a scheduler, this process does. `absent_ok` permits pairs
+    that do not answer, as long as one pair does.
     """
     opens = openers(adapters, choice, seed, pairs)
     if scheduler is not None:
@@ -59,12 +59,12 @@ def openers(adapters: Adapters, choice: TestbedChoice, seed: int, pairs: int) ->
 
 
 def lanes_of(testbed: Testbed) -> tuple[Lane, ...]:
-    """Return the lanes of several pairs. A single one has none."""
+    """Return the lanes of several pairs. A single pair has none."""
     return testbed.lanes if isinstance(testbed, ParallelPairs) else ()
 
 
 def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
-    """Refuse a testbed with a port in other use, unless `shared_port`. Warn of other uses that forbid nothing.
+    """Refuse a testbed with a port in other use, unless `shared_port`. Warn of uses that do not forbid a run.
 
     Raises:
         PortShared: a port is in other use.
@@ -79,7 +79,7 @@ def unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:
 
 
 def kept_calibration(adapters: Adapters, choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:
-    """Return the recorded calibration of these hosts. It does not hold beside a victim."""
+    """Return the recorded calibration of these hosts. It does not apply beside a victim."""
     if choice.is_simulated or choice.victim:
         return None
     return adapters.records.calibration(calibration_name(adapters, testbed, space))

@@ -1,4 +1,4 @@
-"""The file of a bundle: made of modules, agent and data.
+"""The file of a bundle, which consists of modules, the agent and data.
 
 A bundle may come from an attacker. Reading it loads one member into memory, up to a limit, and runs, imports or unpacks
 nothing.

@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("interrupted")
         return 130
     except Exception as error:
-        # The only boundary for unexpected errors. Exit 1 would mean: not reproduced.
+        # Only here are unexpected errors caught. Exit 1 would mean: not reproduced.
         logger.debug("unforeseen", exc_info=True)
         _say(f"{program}: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie, which made this file.")
         return 3
@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(bundle: Bundle, testbed: HostsTestbed, *, repeat: int, controls: bool, shared_port: bool) -> Outcome:
     """Repeat an anomaly, judge it, and close the testbed.
 
-    Return the reproduction, the differences from the hosts of the discovery (None if unrecorded), and the safety
-    record.
+    Return the reproduction, the differences from the hosts of the discovery, and the safety record. The differences are
+    None if those hosts were not recorded.
     """
     guard = Guard(REAL_HOSTS)
     try:
@@ -116,7 +116,7 @@ def _main(options: argparse.Namespace, program: str) -> int:
         _say(NO_CONTROLS)
     pair = pair_of(options.hosts)
     keys = [host.identity_file for host in pair.hosts if host.identity_file]
-    # The SSH agent may hold a key whose file is missing.
+    # A missing key file is no error, because the SSH agent may hold the key.
     for file in (*([options.known_hosts] if options.known_hosts else []), *filter(os.path.lexists, keys)):
         _require_file(file)
     testbed = _testbed(bundle, pair, options.known_hosts)
@@ -134,7 +134,7 @@ def _main(options: argparse.Namespace, program: str) -> int:
 
 
 def _require_file(file: str | Path) -> None:
-    """Refuse files for which `ssh` would wait."""
+    """Refuse a file that `ssh` would wait for, such as a FIFO."""
     try:
         require_regular(os.stat(file).st_mode, file)
     except OSError as error:

@@ -28,7 +28,7 @@ from collie.inventory.hosts import (
 )
 from collie.untrusted import read_json
 
-MAX_BYTES = 512 << 10  # as in YAML
+MAX_BYTES = 512 << 10  # the limit of a hosts file in YAML
 FORM = "[USER@]HOST[:PORT],DEVICE,DATA_ADDRESS[,FIELD=VALUE...]"
 
 
@@ -76,11 +76,11 @@ OPTIONAL = tuple(name for name in _READERS if name not in (*_NEEDED, "port", "us
 
 
 def pair_of(words: Sequence[str]) -> Pair:
-    """Return the hosts of words in the form of `FORM`, host A first, or of one JSON file."""
+    """Return the hosts that words in the form of `FORM` name, or those of one JSON file. Host A is first."""
     if len(words) == 1 and words[0].endswith(".json"):
         return _checked(_from_file(Path(words[0])))
     hosts = [host_of(text) for text in words]
-    # Each of several devices of a host is an endpoint.
+    # Where a host has several devices, each of them is an endpoint.
     places = Counter(host.name for host in hosts)
     return _checked(
         [replace(host, name=endpoint_name(host.name, host.device)) if places[host.name] > 1 else host for host in hosts]
@@ -88,7 +88,7 @@ def pair_of(words: Sequence[str]) -> Pair:
 
 
 def host_of(text: str) -> Host:
-    """Return the host of a word. Raises `UsageError`."""
+    """Return the host that a word names. Raises `UsageError`."""
     place, *rest = text.split(",")
     positional = [each for each in rest if "=" not in each]
     if len(positional) != 2:

@@ -19,18 +19,18 @@ _MAX_SPOILED: Final = 2
 """Limit on repeated runs of a workload that never settles."""
 
 SIZES = (64, 1024, 4096, 16384, 65536)
-"""In bytes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
+"""Message sizes in bytes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
 
 DENSE_SIZES = (64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576)
-"""Of `collie hosts calibrate`, denser where the cost of a message hardly depends on its size."""
+"""Sizes of `collie hosts calibrate`. They are denser where the cost of a message hardly depends on its size."""
 
 
 def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
     """Return the plain workload with another transport, opcode and message size, or None if constraints forbid it.
 
-    Long messages use shorter chains and queues, with at most the plain bytes. A window must hold many chains, because
-    delivered bytes are counted per chain. Bytes that queue beyond the ACK timeout are retransmitted. READ responses
-    come in one burst, and Soft-RoCE loses bytes beyond the ring of the Ethernet device.
+    Chains and queues of long messages are shorter, to hold at most as many bytes as plain ones. A window must hold many
+    chains, because delivered bytes are counted per chain. Bytes that queue beyond the ACK timeout are retransmitted.
+    READ responses come in one burst, and Soft-RoCE loses bytes beyond the ring of the Ethernet device.
     """
     base = space.base
 

@@ -25,7 +25,7 @@ _DEFAULT_FALSE_ALARM = 0.01
 _EARLIER_DEFAULT = "soft-roce"
 
 GATE = "gate"
-"""Key in the settings of a campaign."""
+"""Key of a gate's options in the settings of a campaign."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TestbedChoice:
     Attributes:
         hosts: inventory file, or `lab`, or None for the simulator.
         subsystem: name or file of a simulated subsystem.
-        noise: of simulated readings. 0 disables it.
+        noise: factor on the noise of simulated readings. 0 disables it.
         verify: compare payload on real hosts.
         victim: run a plain flow beside every workload on real hosts.
     """
@@ -76,9 +76,9 @@ class SearchChoice:
         known: `nsdi22` or a campaign with known anomalies.
         budget: as given, or None for the recipe's.
         scheduler: address of the dask scheduler whose workers drive the pairs.
-        terms: space of an application without one, as the hosts suggested it at the start.
+        terms: space for an application that names none. The hosts suggested it at the start.
         calibrated: the campaign began with a recorded calibration of `collie hosts calibrate`.
-        capabilities: those at the start, which pruned the space. None in old campaigns.
+        capabilities: those of the testbed at the start, which pruned the space. None in old campaigns.
     """
 
     testbed: TestbedChoice = field(default_factory=TestbedChoice)
@@ -190,7 +190,7 @@ class GateChoice:
         return [*_words(own), *search.arguments()]
 
     def to_settings(self) -> dict[str, Any]:
-        """Return the settings of the search with one more."""
+        """Return the settings of the search, with the options of the gate under `GATE`."""
         own = CODEC.write(dataclasses.replace(self, search=SearchChoice()))
         del own["search"]
         return {**self.search.to_settings(), GATE: own}

@@ -62,7 +62,7 @@ class AnomalyExplained:
 
 @dataclass(frozen=True, slots=True)
 class AnomalyMerged:
-    """Another anomaly's explanation covers this waiting one (`anomaly.same_as`)."""
+    """Another anomaly's explanation covers this waiting anomaly (`anomaly.same_as`)."""
 
     anomaly: Anomaly
 
@@ -77,7 +77,7 @@ class SuspicionDropped:
 
 @dataclass(frozen=True, slots=True)
 class PairSetAside:
-    """A pair of hosts differs from the others and measures no further."""
+    """A pair of hosts was lost or differs from the others. It measures no further."""
 
     pair: str
     reason: str

@@ -44,7 +44,7 @@ class BatteryResults:
     Attributes:
         catalog: counters of all groups.
         failures: reasons, by the host or hosts concerned.
-        incomplete: lost hosts, and those without readings in a probe that others have.
+        incomplete: hosts that were lost, or lack readings of a probe that other hosts have.
         left_out: probes without any reading, with the reason.
         ended_by: reason for an early end.
         left_behind: queue pairs of Collie that a host still lists, or None where it did not answer.
@@ -66,8 +66,8 @@ class _Outcome:
     """The results of one group.
 
     Attributes:
-        failure: the host concerned, or all of the group where unknown, and the reason.
-        gone: a host that is unreachable, or a device that could not be opened.
+        failure: the host concerned (all hosts of the group if unknown), and the reason.
+        gone: the host that is unreachable, or whose device could not be opened.
         unread: probes without readings, with the reason.
     """
 
@@ -260,12 +260,12 @@ def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
 
 
 def _is_worth_repeating(result: RunResult) -> bool:
-    """Return whether to try again. A stop would recur, and a lost host stays lost."""
+    """Return whether to try again. A stopped run would be stopped again, and a lost host stays lost."""
     return isinstance(result, SetupFailed) or (isinstance(result, Measured) and not result.measurement.stopped)
 
 
 def _elapsed(outcomes: Iterable[_Outcome], lanes: int) -> float:
-    """Return the duration of a round. Groups follow each other on each lane, simulated ones run in parallel."""
+    """Return the duration of a round. Real groups follow each other on each lane. Simulated groups run in parallel."""
     ends = [0.0] * lanes
     together = 0.0
     for outcome in outcomes:
@@ -287,13 +287,13 @@ def _add(results: BatteryResults, outcome: _Outcome) -> None:
 
 
 def _left_in_all(before: int | None, now: int | None) -> int | None:
-    """Return a host's sum. Each of its consecutive agents knows only its own queue pairs."""
+    """Return the sum of a host's queue pairs left. Each of its consecutive agents knows only its own queue pairs."""
     known = (before or 0) + (now or 0)
     return known if known or None not in (before, now) else None
 
 
 def _merged(one: Catalog | None, other: Catalog | None) -> Catalog | None:
-    """Devices of one fleet can have different counters."""
+    """Merge two catalogs, because devices of one fleet can have different counters."""
     if one is None or other is None or one == other:
         return one or other
     known = {counter.name for counter in one.counters}

@@ -70,7 +70,7 @@ class Lane:
     Attributes:
         runs: number of runs delivered.
         failed: workloads in a row that failed to set up.
-        driven, temperature: of the strategy at its last proposal for the lane.
+        driven, temperature: values of the strategy at its last proposal for the lane.
     """
 
     name: str
@@ -90,7 +90,7 @@ class _Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _UnderWay:
-    """A run that has begun, on the clock of the campaign. Either it is on record, or its result is pending."""
+    """A run that began at `began` on the campaign's clock. Either it is on record, or its result is pending."""
 
     lane: Lane
     request: RunRequest
@@ -101,7 +101,7 @@ class _UnderWay:
     watch: Watch | None = None
 
     def end(self, earliest: float) -> float:
-        """Return the end of the run, at least the earliest possible. Wait for it if necessary."""
+        """Return the end of the run, waiting for it if necessary. The end of a new run is at least `earliest`."""
         if self.recorded is not None:
             return self.recorded.record.finished_at_seconds
         assert self.pending is not None
@@ -135,7 +135,7 @@ class LaneScheduler:
 
     @property
     def next_purpose(self) -> str | None:
-        """Purpose of the next run, if on record."""
+        """Purpose of the next run if it is on record, else None."""
         recorded = self._recorded.get(self.runs + 1)
         return recorded.record.purpose if recorded else None
 
@@ -147,7 +147,7 @@ class LaneScheduler:
         """Run the tasks of all lanes to their ends, side by side. A lost lane has no result.
 
         Raises:
-            TestbedError: the testbed is gone, or the last of several.
+            TestbedError: the testbed is gone, or the last of several pairs is lost.
             StoreError: the record belongs to another campaign.
         """
         under_way: dict[Lane, _UnderWay] = {}
@@ -203,13 +203,13 @@ class LaneScheduler:
     def _earliest_end(self) -> float:
         """The earliest end of the next delivered run.
 
-        In real time it is later than the one before: a resume derives the order of delivery from the times alone.
+        In real time it is later than the previous end, because a resume derives the order of delivery from the ends.
         """
         return self.elapsed_seconds if self._virtual_time else math.nextafter(self.elapsed_seconds, math.inf)
 
     def _begin(self, lane: Lane, request: RunRequest) -> _UnderWay:
         self.runs += 1
-        run, recorded = self.runs, self._recorded.pop(self.runs, None)  # each is used once
+        run, recorded = self.runs, self._recorded.pop(self.runs, None)  # each recorded run is used once
         if recorded is None:
             self._sink.on_event(RunBegun(run, request.purpose))
             watch = self._guard.watch(virtual_time=self._virtual_time)
@@ -247,7 +247,7 @@ class LaneScheduler:
         self._record_losses(before=self.runs + 1)
 
     def _record_losses(self, before: int) -> None:
-        """Record the losses delivered before a run began."""
+        """Record the losses delivered before the run with the number `before` began."""
         while self._losses and self._losses[0][0] < before:
             self._store.add_run(self._losses.pop(0)[1])
 

@@ -2,12 +2,12 @@
 
 Rules.
 1. Every run is on record before the strategy receives its result.
-2. A workload that a known MFS covers is skipped. The first few of each explanation run nevertheless (*audits*). An
-   audit without the anomaly contradicts the explanation, which is then revised.
+2. A workload that a known MFS covers is skipped. The first few of each explanation run nevertheless (*audits*). A
+   normal audit contradicts the explanation, which is then revised.
 3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted.
-4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings* (same transport and
-   symptom, similar signature, not confirmed again) or the waiting explanations need the rest of the budget. Anomalies
-   similar to an explained one come last. Those that an earlier explanation covers are merged into it.
+4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings* (runs with the same
+   transport and symptom and a similar signature, not confirmed again) or the waiting explanations need the rest of the
+   budget. Anomalies similar to an explained one come last. Anomalies that an explanation covers are merged into it.
 5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
    kept as incomplete.
 6. All pairs of hosts share one state and run the same loop (`lanes.py`). A suspicion of one pair is confirmed on
@@ -24,9 +24,9 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
     5         sibling    measures the bound of run 4
     6         confirm    far above the threshold again, so one run confirms a1
     7-19      search     two more suspicions, confirmed as a2 and a3 in the same way
-    20-43     extract    three explanations of about 35 runs need the rest of the budget; 24 runs explain a1
-    44-46     search     the other two need less than the rest; a4 is found
-    47-120    extract    a2 (29 runs) and a3 (30 runs), with siblings; the budget ends before a4 is complete
+    20-43     extract    three explanations of about 35 runs need the rest of the budget. 24 runs explain a1
+    44-46     search     the other two need less than the rest. a4 is found
+    47-120    extract    a2 (29 runs) and a3 (30 runs), with siblings. The budget ends before a4 is complete
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MAX_SKIPPED = 2000
 """Consecutive proposals without a run, covered or refused, after which the search ends."""
 
 _MAX_OUTAGES = 3
-"""Runs of one proposal that may end in a dead data path before it is refused."""
+"""Runs of one proposal that may end in a dead data path before the proposal is refused."""
 
 _EXPLANATION_RUNS = 35
 """Expected runs of an explanation."""
@@ -106,7 +106,7 @@ class SearchLoop:
             self._searching = len(self._measurer.lanes)
             ended = self._measurer.scheduler.drive({lane: self._search(lane) for lane in self._measurer.lanes})
             spent = next((what for what in ended.values() if what), None)
-            # A pair that is lost last leaves work after the other pairs have returned. They begin again.
+            # A pair can be lost after the other pairs have returned. They begin again to finish its work.
             if spent or not (self._again or self._triage.suspicions or self._triage.waiting):
                 self._measurer.scheduler.settle()
                 return self.summary(spent or "coverage")
@@ -157,7 +157,7 @@ class SearchLoop:
         )
 
     async def _step(self, lane: Lane) -> bool:
-        """Process one proposal, up to a suspicion if it shows an anomaly, and return whether it was run."""
+        """Process one proposal. An anomalous run becomes a suspicion. Return whether the proposal was run."""
         workload = self._again.pop(0) if self._again else self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
             if (doubted := self._triage.to_audit(workload, self._recipe.audits)) is not None:
@@ -253,7 +253,7 @@ class SearchLoop:
             raise
         suspicion.taken = False
         elsewhere = lane is not suspicion.lane
-        refuted = not confirmation.confirmed and not confirmation.deferred  # inconclusive runs refute nothing
+        refuted = not confirmation.confirmed and not confirmation.deferred  # inconclusive runs do not refute it
         if elsewhere and refuted and not suspicion.refuted and suspicion.lane in self._measurer.lanes:
             suspicion.refuted = True
             return
@@ -269,7 +269,7 @@ class SearchLoop:
             return
         for observation in suspicion.observations:
             self._tell(observation, found=found)
-        if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair has no other to compare with
+        if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair cannot be compared with another
             self._measurer.retire(lane, f"{suspicion.verdict.reason}; another pair does not show it")
             raise _SetAside
 
@@ -358,7 +358,7 @@ class SearchLoop:
     async def _drive(
         self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str
     ) -> tuple[Result, int]:
-        """Measure the workloads that a generator yields, send it the verdicts, and return its result and the runs."""
+        """Measure the workloads that a generator yields and send it the verdicts. Return its result and run count."""
         runs, answer = 0, None
         try:
             while True:

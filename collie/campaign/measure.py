@@ -40,7 +40,7 @@ from collie.workloads.workload import Workload
 T = TypeVar("T")
 
 QUALIFY = "qualify"
-"""Purpose of runs that compare pairs."""
+"""Purpose of runs that compare or check pairs."""
 
 _SETUP_TRIES = 3
 """Limit on runs of one probe that fails to set up."""
@@ -65,7 +65,7 @@ class LostHost:
 class Measurer:
     """Runs and judges workloads on one testbed or several alike.
 
-    Bounds learn from plain siblings, and levels of healthy runs from the search unless given.
+    Plain siblings set the bounds. Healthy runs of the search set the levels, unless `levels` is given.
 
     Attributes:
         set_aside: pairs that no longer measure, with the reason.
@@ -135,7 +135,7 @@ class Measurer:
         return self._alone(self.probing(self.lanes[0], workload, purpose))
 
     def measure_sibling(self, workload: Workload) -> None:
-        """Measure the plain sibling again, for a recent bound. One run suffices with a known bound."""
+        """Measure the plain sibling again, for a recent bound. One run suffices if the bound is known."""
         tries = 1 if self.knows_bound(workload) else _SIBLING_TRIES
         self._alone(self.measuring_sibling(self.lanes[0], workload, tries))
 
@@ -153,7 +153,7 @@ class Measurer:
         return (await self._run(lane, workload, purpose)).result
 
     async def judging(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
-        """Run a workload once and judge it, after its plain sibling when the verdict depends on that."""
+        """Run a workload once and judge it. If the verdict depends on the plain sibling, measure that first."""
         record = await self._run(lane, workload, purpose, announce=False)
         verdict = None
         try:
@@ -164,14 +164,14 @@ class Measurer:
                     self._ordinary.learn(measurement)
                 verdict = self._with_signature(verdict, measurement)
                 self._evidence.setdefault(workload, []).append((verdict, measurement))
-                if record.verdict is None:  # else it is on record, too
+                if record.verdict is None:  # else the verdict is on record, too
                     self._store.annotate(record.run, verdict, lane.driven)
-        finally:  # the sibling can exceed the budget, but this run is on record
+        finally:  # the sibling's run can exceed the budget, but this run is on record
             self._announce(lane, record, verdict)
         return record, verdict
 
     async def probing(self, lane: Lane, workload: Workload, purpose: str) -> RunReading | None:
-        """Run a workload, again when its set-up fails, and return its reading. None when the device cannot run it."""
+        """Run a workload, repeat a failed set-up, and return the reading. Return None if the device cannot run it."""
         cause = ""
         for _ in range(_SETUP_TRIES):
             if workload in self.lost:
@@ -191,14 +191,14 @@ class Measurer:
         Failures are faster than measurements, so such a pair would take most proposals and confirm nothing.
 
         Raises:
-            LaneLost: it cannot.
-            TestbedError: it cannot, and is the last. A resume tries it again.
+            LaneLost: the pair was retired.
+            TestbedError: the pair is the last. A resume tries it again.
         """
         if len(lane.failed) < _FAILURES_IN_A_ROW:
             return
         ran = [workload for workload in self._ran if workload not in lane.failed]
         control = "what could be run before" if ran else "plain traffic"
-        failed = len(lane.failed)  # the runs below add to it
+        failed = len(lane.failed)  # the runs below add to `lane.failed`
         for workload in islice(cycle(ran or [self._bounds.sibling(lane.failed[-1])]), _SETUP_TRIES):
             last = await self._run(lane, workload, QUALIFY)
             if not isinstance(last.result, SetupFailed):
@@ -254,12 +254,12 @@ class Measurer:
                 self.plain.append(result.measurement)
                 return
             anomalous += verdict is not None and verdict.is_anomalous
-        # One disturbed run proves nothing about the sibling, but an anomalous one is no reference.
+        # One disturbed run proves nothing, but a sibling that is anomalous in every try is no reference.
         if anomalous == _SIBLING_TRIES and not self._bounds.known(sibling):
             self._bounds.distrust(sibling)
 
     def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:
-        """Whether a run of plain traffic is sound, with one level."""
+        """Whether a run of plain traffic can be a reference: normal, with one level."""
         return self._unbounded(plain, measurement).is_normal and measurement.stable
 
     def _unbounded(self, workload: Workload, measurement: Measurement) -> Verdict:
@@ -342,7 +342,7 @@ class Measurer:
 def unfit(result: RunResult, unbounded: Verdict | None) -> str:
     """Return why a run is no reference, as a clause without a subject, or an empty string.
 
-    `unbounded` is its verdict without a bound.
+    `unbounded` is the verdict on the run without a bound.
     """
     match result:
         case Measured(measurement) if unbounded is not None:

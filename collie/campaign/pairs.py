@@ -1,9 +1,9 @@
 """Comparison of the pairs of a campaign before a search, by the same plain workloads on each.
 
-A slow pair would give bounds that are too low. It is set aside and named, as the slower ones of equal halves are.
+A slow pair would give bounds that are too low, so it is set aside and named. Of two equal halves, the slower is.
 
-A reading is the logarithm of a pair's rate over the median of all pairs, and a deviation the median of a pair's
-readings. For two pairs, or where all deviate, the deviation of the middle pair (the faster of two) is subtracted. The
+A reading is the logarithm of a pair's rate over the median of all pairs. A pair's deviation is the median of its
+readings. For two pairs, or if all deviate, the deviation of the middle pair (the faster of two) is subtracted. The
 standard deviation of noise is 1.0483 times the median difference of two readings of a pair.
 """
 
@@ -29,8 +29,8 @@ _WORKLOADS = 5
 _ALIKE = 0.05
 """Tolerated difference of pairs: a quarter of the throughput deficit of an anomaly."""
 _STANDARD_DEVIATIONS = 4.0
-"""Chance deviations that a deviation must exceed. A healthy pair is set aside in 1 of 400 campaigns where rates vary by
-3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8 pairs)."""
+"""Multiple of the chance deviation that a deviation must exceed. A healthy pair is set aside in 1 of 400 campaigns
+where rates vary by 3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8 pairs)."""
 
 Rates = Mapping[Workload, float]
 
@@ -76,10 +76,10 @@ def unlike(rates: Mapping[Lane, Rates]) -> dict[Lane, str]:
     differences = [abs(a - b) for own in readings.values() for a, b in itertools.combinations(own, 2)]
     noise = 1.0483 * median(differences or [0.0])
     chance_deviation = noise * math.sqrt(math.pi / 2 / len(common))
-    if len(rates) == 2:  # their median lies halfway, so each reading shows half of a difference
+    if len(rates) == 2:  # the median lies halfway between two pairs, so each reading shows half of their difference
         chance_deviation *= 2
     limit = max(_ALIKE, _STANDARD_DEVIATIONS * chance_deviation)
-    if len(rates) == 2 or min(map(abs, deviations.values())) > limit:  # no pair lies between two halves
+    if len(rates) == 2 or min(map(abs, deviations.values())) > limit:  # no pair lies between equal halves
         middle = median_high(deviations.values())
         deviations = {lane: own - middle for lane, own in deviations.items()}
     return {

@@ -42,7 +42,7 @@ class HostStanding:
 
 @dataclass(frozen=True, slots=True)
 class FailedRun:
-    """A run without a measurement because of a fault."""
+    """A run without a measurement, because of a fault."""
 
     run: int
     message: str
@@ -76,14 +76,14 @@ class CampaignProgress:
     Attributes:
         replayed: runs from the record of an earlier process.
         failed_runs: runs that failed to set up, or that cost a host or a pair.
-        wall_seconds: since the start of this process.
-        budget: in words.
+        wall_seconds: time since the start of this process.
+        budget: the budget in words.
         budget_ratio: used share, 0..1.
         virtual_time: testbed time is computed, not waited for.
-        purpose: of the current run, or of the last one.
+        purpose: purpose of the current run, or of the last run.
         best: extreme reading of the driven counter over all proposals.
-        anomalies: confirmed ones by id, without those merged into another.
-        runs_per_minute: of wall time, over the last minute.
+        anomalies: confirmed anomalies by id, without those merged into another.
+        runs_per_minute: runs per minute of wall time, over the last minute.
         left_seconds: wall time until the budget is spent at this pace.
     """
 
@@ -269,7 +269,7 @@ class ProcessState(StrEnum):
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """A sign of life of a process. Times are RFC 3339, UTC: begin of the process, and this sign.
+    """A sign of life of a process. `began` (of the process) and `updated` (this sign) are RFC 3339, UTC.
 
     `ended_by` is `budget` or another reason of the end, `error` the message of a failure.
     """
@@ -288,7 +288,7 @@ class Heartbeat:
         """Time of this sign.
 
         Raises:
-            ValueError: `updated` is no time of day with its offset from UTC.
+            ValueError: `updated` is no time with an offset from UTC.
         """
         moment = datetime.fromisoformat(self.updated)
         if moment.tzinfo is None:

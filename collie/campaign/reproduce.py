@@ -1,6 +1,6 @@
 """Reproduction of an anomaly, with controls: the same workload with one condition broken at a time.
 
-A bundle carries an anomaly to be reproduced elsewhere.
+A bundle carries an anomaly to another testbed, to be reproduced there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Plan:
 
 
 def planned(workload: Workload, mfs: Mfs, space: Space) -> Plan:
-    """Return an anomaly with all of its controls."""
+    """Return the plan for an anomaly, with all of its controls."""
     controls: list[tuple[Workload, Condition]] = []
     uncontrolled: list[Condition] = []
     for condition in mfs.conditions:
@@ -77,7 +77,7 @@ class CountersAtDiscovery:
     levels: Levels
 
     def comparable_with(self, measurement: Measurement) -> CountersAtDiscovery | None:
-        """Return the part that a run has counters for, or None without a raised one."""
+        """Return the part for which a run has counters, or None if it is empty or has lost all raised counters."""
         ordinary = {
             name: level for name, level in self.levels.ordinary.items() if measurement.counter(name) is not None
         }
@@ -90,7 +90,7 @@ class CountersAtDiscovery:
 def counters_at_discovery(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: Catalog) -> CountersAtDiscovery | None:
     """Return the counters of an anomaly at discovery, from the judged runs of its campaign.
 
-    None without a recorded run of it, or with too few healthy runs for levels.
+    Return None without a recorded run of the anomaly, or with too few healthy runs for levels.
     """
     ordinary = Ordinary(catalog)
     measured: dict[Workload, list[Measurement]] = {anomaly.workload: [], anomaly.found_as: []}
@@ -119,7 +119,7 @@ class Trial:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """One per run."""
+        """The verdict of each run."""
         return tuple(reading.verdict for reading in self.readings)
 
     @property
@@ -163,7 +163,7 @@ class Reproduction:
 
     Attributes:
         controls, uncontrolled: as in `Plan`, when requested.
-        at_discovery: the part that this testbed has counters for.
+        at_discovery: the part for which this testbed has counters.
         ended_by: reason for an early end, or empty.
     """
 
@@ -176,12 +176,12 @@ class Reproduction:
 
     @property
     def exit_code(self) -> int:
-        """`3` when a budget was spent before the last run."""
+        """3 if a budget was spent before the last run, else the exit code of the answer."""
         return 3 if self.ended_by else _EXIT_CODES[self.answer]
 
     @property
     def answer(self) -> Reproduced:
-        """Yes at ceil(0.6 N) runs with the same symptom. Inconclusive when more than a third of the runs were."""
+        """Yes if ceil(0.6 N) of N runs show the symptom. Else inconclusive if more than a third were, else no."""
         return self._answer(self.trial)
 
     @property
@@ -200,7 +200,7 @@ class Reproduction:
     def explains(self, control: Trial) -> bool | None:
         """Whether the symptom depends on the condition that a control breaks.
 
-        None when the anomaly was not reproduced, or too many runs of the control were inconclusive.
+        None if neither control nor anomaly reproduced it, or if too many runs of the control were inconclusive.
         """
         answer = self._answer(control)
         if answer is Reproduced.YES:
@@ -228,7 +228,7 @@ def reproduce(
     The runs of anomaly and controls alternate, so that drift affects all of them alike.
 
     Raises:
-        BudgetSpent: before the first run of the anomaly.
+        BudgetSpent: the budget was spent before the first run of the anomaly.
     """
     cases: list[tuple[Workload, Condition | None, list[RunReading]]] = [(plan.anomaly, None, [])]
     if controls:
@@ -264,14 +264,14 @@ BUNDLE_SUFFIX = ".pyz"
 
 @dataclass(frozen=True)
 class Bundle:
-    """An anomaly with all data for another run and its verdict.
+    """An anomaly with all data that another run and its verdict need.
 
     Attributes:
-        exported: RFC 3339.
+        exported: time of the export, RFC 3339.
         found_on: the testbed, in words.
         likely: hint for the cause, or empty.
         siblings: the plain sibling of each workload of the plan, for the bound.
-        fingerprints: of the hosts at discovery, empty if not on record.
+        fingerprints: those of the hosts at discovery, empty if not on record.
     """
 
     name: str

@@ -34,11 +34,11 @@ def strategy_generator(seed: int) -> Random:
 
 @dataclass(frozen=True)
 class Campaign:
-    """The parts of a search. `testbed` is the first of several pairs, which have lanes.
+    """The parts of a search. `testbed` can join several pairs, which have `lanes`.
 
     Attributes:
         known: minimal feature sets to skip.
-        calibration: None measures the ceilings first, as part of the campaign.
+        calibration: with None, the campaign measures the ceilings first.
         dropped: values that the testbed cannot run, removed from the space.
     """
 

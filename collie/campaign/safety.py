@@ -6,9 +6,9 @@ A `Guard` receives every sample of every run through the testbed's `watch`, so s
 2. Pause is pause *sent* by a host, in seconds: a sample's share of time multiplied by its length.
 3. Use is computed from recorded samples, so a resumed campaign knows its past use. Unrecorded pause, such as that of a
    failed set-up, counts only in the current process.
-4. Parallel runs share one budget. With virtual time, and in another process, each has the budget as of its start:
-   thread order must not affect the results of a seed.
-5. A reading that a device lacks limits nothing: a NIC without pause counters has no pause budget.
+4. Parallel runs share one budget. With virtual time, and in another process, each run sees only the use before
+   its start. Thread order therefore does not affect the results of a seed.
+5. A limit does not apply to a device that lacks its reading: a NIC without pause counters has no pause budget.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Guard:
     """The safety limits of a campaign and their use. Several threads can watch runs.
 
     Attributes:
-        pause_seconds: sent by all hosts together, by their counters.
-        has_pause_reading: of any sample. Without one there is no pause budget.
+        pause_seconds: pause sent by all hosts together, by their counters.
+        has_pause_reading: whether any sample has a pause reading. Without one there is no pause budget.
     """
 
     def __init__(self, limits: SafetyLimits | None = None) -> None:
@@ -77,7 +77,7 @@ class Guard:
         return watch
 
     def usage(self, result: RunResult) -> LimitUsage:
-        """Return a run's use by its samples."""
+        """Return the use of a run, computed from its samples."""
         if self.limits.unlimited or not isinstance(result, Measured):
             return LimitUsage()
         meter = _RunWatch(SafetyLimits(), 0.0)
@@ -88,7 +88,7 @@ class Guard:
     def account(self, usage: LimitUsage, watch: Watch | None = None) -> None:
         """Add the use of a run, either watched or taken from the record.
 
-        A watch also sees pause that no record has: a lost agent, a failed set-up.
+        A watch also sees pause that no record has, such as that of a lost agent or a failed set-up.
         """
         watched, has_reading = (
             (watch.pause_seconds, watch.has_pause_reading) if isinstance(watch, _RunWatch) else (0.0, False)
@@ -100,12 +100,12 @@ class Guard:
             self.stopped_runs += usage.stopped
 
     def used_beside(self, watch: Watch | None) -> float:
-        """Return the pause of all runs but one, in seconds."""
+        """Return the pause of all runs except the watched one, in seconds."""
         with self._accounting:
             return self.pause_seconds + sum(each.pause_seconds for each in self._under_way if each is not watch)
 
     def sent(self) -> float | None:
-        """Return the pause of all runs in seconds, broken-off ones included. None without a reading."""
+        """Return the pause of all runs in seconds, stopped runs included, or None without a reading."""
         has_reading = self.has_pause_reading or any(each.has_pause_reading for each in self._under_way)
         return self.used_beside(None) if has_reading else None
 
@@ -166,7 +166,7 @@ class _RunWatch:
     def __call__(self, sample: Sample) -> str | None:
         begin = self._last.get(sample.host, 0.0)
         if begin >= sample.seconds:  # a run that lost its agent begins again from zero
-            begin = min(0.0, sample.seconds)  # a reading from before the traffic is not Collie's
+            begin = min(0.0, sample.seconds)  # pause from before the traffic is not Collie's
             self._recent[sample.host].clear()
         self._last[sample.host] = sample.seconds
         self._add(sample, begin)
@@ -179,7 +179,7 @@ class _RunWatch:
         self.pause_seconds += paused
         recent = self._recent[sample.host]
         recent.append(_Paused(begin, sample.seconds, paused))
-        # Entries older than a second leave. The newest stays, at any length.
+        # Drop entries older than a second. The newest stays, however long it is.
         while len(recent) > 1 and recent[0].begin < sample.seconds - _SECOND - _SAME_MOMENT:
             recent.popleft()
 
@@ -235,7 +235,7 @@ def tightened(site: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
 
 
 def replaced(before: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
-    """Return the earlier limits, replaced where another is requested."""
+    """Return the earlier limits, each replaced if another value is requested."""
     changes = {name: value for name in OPTIONS if (value := getattr(wanted, name)) is not None}
     return dataclasses.replace(before, **changes)
 

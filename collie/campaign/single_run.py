@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """One run with its verdict, if measured, and the healthy throughput of each receiving host."""
+    """One run with its verdict, if measured. `bound` is the healthy throughput of a receiving host."""
 
     workload: Workload
     sibling: Workload
@@ -45,7 +45,7 @@ class JudgedRun:
 
 
 class SingleRunSession:
-    """A testbed for single workloads. `safety` is known once it is closed, and None on a simulation without limits."""
+    """A testbed for single workloads. `safety` is None until it is closed, and for a simulation without limits."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class SingleRunSession:
 
 @contextmanager
 def within_budget() -> Iterator[None]:
-    """Turn a spent budget into a TestbedError: single workloads then have no result."""
+    """Turn a spent budget into a TestbedError: a single workload then has no result."""
     try:
         yield
     except BudgetSpent as spent:

@@ -48,7 +48,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of a search. `mechanisms` is by id of the anomaly, `false` counts anomalies that are normal."""
+    """The score of a search. `mechanisms` is by the anomaly's id, `false` counts anomalies of healthy workloads."""
 
     mechanisms: Mapping[str, str | None]
     planted: tuple[str, ...]

@@ -1,6 +1,6 @@
 """The observations of a campaign: suspicions, anomalies that await explanation, explanations.
 
-A *suspicion* is an anomalous run. A *sighting* is one that most likely repeats an earlier observation. An anomaly is
+A *suspicion* is an anomalous run. A *sighting* most likely repeats an earlier observation. An anomaly is
 confirmed first and then waits until its explanation pays.
 """
 
@@ -35,10 +35,10 @@ class Observation:
 
 @dataclass(eq=False)
 class Suspicion(Observation):
-    """An anomalous run that awaits confirmation, with later observations of the same.
+    """An anomalous run that awaits confirmation, with later observations that repeat it.
 
     Attributes:
-        refuted: another lane did not reproduce it, so its lane decides whether the cause is that lane.
+        refuted: another lane did not reproduce it. Its own lane then decides whether that lane is the cause.
         taken: a lane is confirming it.
     """
 
@@ -59,7 +59,7 @@ class ConfirmedAnomaly(Observation):
     """A confirmed anomaly with the run that raised the suspicion.
 
     Attributes:
-        sightings: of the search while it awaits explanation.
+        sightings: number of sightings while the anomaly awaits explanation.
         audits: number of runs that test its explanation.
         covered_by: the anomaly whose explanation, found meanwhile, covers it.
         abandoned: the pair that explained it no longer measures.
@@ -77,7 +77,7 @@ class Triage:
 
     Attributes:
         found: anomalies by id, in the order found.
-        suspicions: those that await confirmation or are in it.
+        suspicions: those that await confirmation or are being confirmed.
         waiting: anomalies that await explanation.
     """
 
@@ -123,7 +123,7 @@ class Triage:
         return False
 
     def suspicion_for(self, lane: Lane, *, alone: bool) -> Suspicion | None:
-        """Return a suspicion for an idle lane: another lane's, or its refuted one. If `alone`, any."""
+        """Return a suspicion for an idle lane: another lane's, or its own refuted one. A lane `alone` takes any."""
         free = (suspicion for suspicion in self.suspicions if not suspicion.taken)
         return next((each for each in free if alone or (each.lane is lane) == each.refuted), None)
 
@@ -139,7 +139,7 @@ class Triage:
             self.waiting.append(confirmed)
 
     def due(self, explain_after_sightings: int, is_needed: Callable[[int], bool]) -> ConfirmedAnomaly | None:
-        """Return an anomaly whose explanation pays now, from a number of sightings on. 0 explains at once.
+        """Return an anomaly that has the required sightings, or whose explanation must begin now. 0 explains at once.
 
         `is_needed` decides whether this number of explanations needs the rest of the budget.
         """
@@ -154,7 +154,7 @@ class Triage:
 
     @contextmanager
     def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
-        """Take up a waiting anomaly, or one with a contradicted explanation."""
+        """Take up a waiting anomaly, or an anomaly whose explanation was contradicted."""
         if confirmed in self.waiting:
             self.waiting.remove(confirmed)
         self._being_explained.append(confirmed)
@@ -164,7 +164,7 @@ class Triage:
             self._being_explained.remove(confirmed)
 
     def abandon(self, confirmed: ConfirmedAnomaly) -> None:
-        """Return an anomaly to the front of the queue."""
+        """Put an anomaly back at the front of the queue."""
         confirmed.abandoned = True
         self.waiting.insert(0, confirmed)
 

@@ -19,7 +19,7 @@ _CAMPAIGN = "campaign.sqlite"
 
 
 def content(kind: ContentKind, *others: str) -> Completer:
-    """Complete names of content, other words, and files."""
+    """Return a completer for names of content, `others`, and files."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         named = _items((*_available(kind), *others), incomplete)

@@ -23,5 +23,5 @@ def command(ctx: click.Context, shell: str) -> int:
     kind = get_completion_class(shell)
     assert kind is not None
     completion = kind(ctx.find_root().command, {}, "collie", "_COLLIE_COMPLETE")
-    click.echo(completion.source_template % completion.source_vars())  # its `source` would need that shell
+    click.echo(completion.source_template % completion.source_vars())  # click's `source` would need that shell
     return 0

@@ -159,7 +159,7 @@ def _per_second(counter: Counter) -> str:
 
 
 def _bar(unusual: float | None) -> str:
-    """Return at most ten characters, none within one deviation."""
+    """Return a bar of at most ten characters, empty within one deviation."""
     return "#" * round(10 * unusual / MAX_UNUSUAL) if unusual is not None and unusual > 1 else ""
 
 

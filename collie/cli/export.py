@@ -40,7 +40,7 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
     exported = exports.export(ADAPTERS, anomaly, form, hosts)
     path = _place(anomaly, exported, file)
     if path is not None:
-        # For its owner alone: a script contains the addresses of its hosts. A bundle contains none.
+        # Only the owner may read a script, because it contains addresses of hosts. A bundle contains none.
         with output_file(path, 0o600 if exported.printable else 0o777) as target:
             target.write(exported.data)
     if output == "json":

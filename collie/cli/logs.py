@@ -18,7 +18,7 @@ _NAME = "collie.log"
 
 
 class _LogFile(logging.StreamHandler[TextIO]):
-    """A log that can fail, as on a full disk, without a traceback."""
+    """A log whose failures, such as a full disk, cause no traceback."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         """Ignore errors of the file system."""
@@ -54,12 +54,12 @@ def _log_file(folder: Path) -> Iterator[TextIO]:
     with (
         writing(folder / _NAME),
         Folder(folder.parent) as campaign,
-        campaign.below(folder.name, create_mode=0o700) as inside,  # a copy of the record has none
+        campaign.below(folder.name, create_mode=0o700) as inside,  # a copied campaign may lack it
     ):
-        descriptor = inside.open(_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # it contains addresses
+        descriptor = inside.open(_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # the log contains addresses
     file = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
     try:
         yield file
     finally:
-        with suppress(OSError):  # of the last flush
+        with suppress(OSError):  # the last flush can fail
             file.close()

@@ -58,7 +58,7 @@ Exit codes:
 
 
 class _LazyGroup(CollieGroup):
-    """Imports a subcommand only to run it: numpy takes long."""
+    """Imports a subcommand only to run it, because importing numpy takes long."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -92,12 +92,12 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     install_handlers()
     outlive_readers()
-    if logging.lastResort is not None:  # prints warnings outside a campaign
+    if logging.lastResort is not None:  # it prints warnings outside a campaign
         logging.lastResort.setFormatter(LineFormatter())
     try:
         code = run(argv)
         ignore_signals()
-    except KeyboardInterrupt:  # a second one, during the handling of the first
+    except KeyboardInterrupt:  # a second interrupt, during the handling of the first
         ignore_signals()
         code = 130
     # After an interrupt during `exec`, as in dataclasses, Python ends a `-m` program with SIGINT at exit. Another
@@ -137,4 +137,4 @@ def _unforeseen(error: Exception) -> int:
         f"This is a fault of Collie; {_DEBUG_VARIABLE}=1 shows where. Campaigns are kept and can be resumed.",
         err=True,
     )
-    return 3  # 1 would be a bad answer
+    return 3  # 1 would mean a bad answer

@@ -40,7 +40,7 @@ class Finite(click.FloatRange):
 
 
 CHANCE = Finite(1e-9, 1.0, max_open=True)
-"""Of a false alarm. Zero would need an infinite bar."""
+"""The chance of a false alarm. Zero would need an infinite bar."""
 
 
 class _Decorator(Protocol):
@@ -154,7 +154,7 @@ def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
     """Return an earlier search with the changes of the command line."""
     options, testbed = ctx.params, changed_testbed(then.testbed, ctx)
     if (testbed.hosts, testbed.subsystem) != (then.testbed.hosts, then.testbed.subsystem):
-        then = dataclasses.replace(then, capabilities=None, terms=None)  # of other hosts
+        then = dataclasses.replace(then, capabilities=None, terms=None)  # these describe other hosts
     return dataclasses.replace(
         then,
         testbed=testbed,
@@ -198,7 +198,7 @@ def _limit(options: Mapping[str, Any], name: str, parse: Callable[[str], float])
 
 
 def print_safety(record: SafetyRecord | None, side: str | None = None) -> bool:
-    """Print the effects on the network, for a gate by side. Return whether queue pairs are left."""
+    """Print the effects on the network. A gate prints each `side`. Return whether queue pairs are left."""
     if record is None:
         return False
     click.echo(f"{side}: {record}" if side else record, err=True)

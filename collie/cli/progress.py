@@ -35,7 +35,7 @@ _BAR_WIDTH = 40
 class ConsoleProgress:
     """A `ProgressSink` for people.
 
-    A thread draws the live view, so that it slows no simulation of thousands of runs a second.
+    A thread draws the live view, so that it does not slow a simulation of thousands of runs a second.
     """
 
     def __init__(self) -> None:

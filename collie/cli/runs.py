@@ -70,7 +70,7 @@ def _target(path: str | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    # For its owner alone: the cause of a lost host contains its address.
+    # Only the owner may read the file: the cause of a lost host contains its address.
     with output_file(Path(path)) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
         yield text
 

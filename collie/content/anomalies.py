@@ -23,10 +23,10 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class _SeverityFile(Strict):
-    """A `Severity` as written: `delivered` is still text with a unit."""
+    """A `Severity` as written in the file: `delivered` is still text with a unit."""
 
     text: _Text
-    """As published."""
+    """The severity as published."""
     pause_ratio: float | None = Field(None, gt=0, le=1)
     """Share of the time that a host sent pause."""
     delivered: str | None = None
@@ -45,7 +45,7 @@ class _FixFile(Strict):
 
 
 class _ConditionFile(Strict):
-    """A `Condition` as written: how `value` is read depends on `feature` and `op`."""
+    """A `Condition` as written in the file. `feature` and `op` decide how `value` is read."""
 
     feature: str
     """A field of a workload or a derived feature."""
@@ -54,7 +54,7 @@ class _ConditionFile(Strict):
 
 
 class _AnomalyFile(Strict):
-    """A `ReferenceAnomaly` as written, of the parts above."""
+    """A `ReferenceAnomaly` as written in the file, made of the parts above."""
 
     title: _Text
     subsystem: _Text
@@ -138,7 +138,7 @@ def _delivered(document: Document, problems: list[Problem]) -> float | None:
 def _conditions(document: Document, trigger: Workload | None, problems: list[Problem]) -> list[Condition]:
     found = []
     for index in range(len(document.sequence("conditions"))):
-        file = validate(document, _ConditionFile, [], ("conditions", index))  # its problems are already reported
+        file = validate(document, _ConditionFile, [], ("conditions", index))  # its problems were reported before
         if file is None:
             continue
         condition = _condition(document, index, file, problems)

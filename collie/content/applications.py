@@ -31,7 +31,7 @@ _MESSAGES = "messages"
 
 
 class _ApplicationFile(Strict):
-    """No `Application`: the values depend on a space."""
+    """This is no `Application`, because its values depend on a space."""
 
     title: Annotated[str, Field(min_length=1)]
     """Title in one line."""
@@ -46,10 +46,10 @@ class _ApplicationFile(Strict):
 
 
 class _ReachFile(Strict):
-    """No dataclass: it becomes `Values` or `Sizes`, according to the dimension."""
+    """This is no dataclass, because the dimension decides whether it becomes `Values` or `Sizes`."""
 
     values: list[Any] | None = Field(None, min_length=1)
-    """These values and no others."""
+    """The possible values, listed one by one."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)
     """Lowest and highest value."""
     max_length: int | None = Field(None, ge=1)
@@ -62,7 +62,7 @@ def is_application(path: Path) -> bool:
 
 
 def names_application(name_or_path: str) -> bool:
-    """Whether a name or path is an application's. A space comes first."""
+    """Whether a name or path is that of an application. A space of the same name comes first."""
     if is_file_name(name_or_path):
         return is_application(Path(name_or_path))
     return name_or_path in available(ContentKind.APPLICATION) and name_or_path not in available(ContentKind.SPACE)
@@ -73,7 +73,7 @@ def load_application(
 ) -> Application:
     """Read an application. Its id is the file's name.
 
-    `space` replaces the one that the file names, `default` a missing one.
+    `space` replaces the space that the file names. `default` is the space if the file names none.
     `steps` limits the combinations of values that are tried.
     """
     path = find(ContentKind.APPLICATION, name_or_path)
@@ -96,7 +96,7 @@ class _Reader:
 
     def kinds(self) -> tuple[Traffic, ...]:
         for index, name in enumerate(self._document.sequence("keep")):
-            if isinstance(name, str) and name not in self._space.dimensions:  # what is no text is refused already
+            if isinstance(name, str) and name not in self._space.dimensions:  # other types are refused already
                 self._unknown(name, "keep", index)
         common = self._reach(("common",))
         kinds = self._document.mapping("traffic").items()

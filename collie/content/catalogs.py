@@ -21,14 +21,14 @@ from collie.limits import Limits, Text
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
-_MAX_COUNTERS = 10_000  # of one catalog, after expansion; the largest has some 250
+_MAX_COUNTERS = 10_000  # limit on a catalog after expansion. The largest has some 250
 _COSTLY = re.compile(r"\)[*+{]|\(\?|\\[1-9]|(?:[*+{].*){4}")
-"""A repeated group, a look-around, a back reference, or more than three repetitions can take for ever."""
+"""A repeated group, a look-around, a back reference, or more than three repetitions can make a match take for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CounterEntry(Counter):
-    """A counter in a file: its texts have placeholders, and more of its fields are required."""
+    """A counter in a file. Its texts have placeholders, and more of its fields are required."""
 
     source: Source
     scale: Annotated[int, Limits(ge=1)] = 1
@@ -36,7 +36,7 @@ class _CounterEntry(Counter):
 
 
 class _CatalogFile(Strict):
-    """No `Catalog`: `expand` makes several counters of one entry."""
+    """This is no `Catalog`, because `expand` makes several counters of one entry."""
 
     driver: str
     """Name of the catalog and of its folder."""
@@ -67,7 +67,7 @@ def load_catalogs() -> list[Catalog]:
 
 
 def discover_catalog(driver: str, names: Names) -> Catalog:
-    """Make a catalog from the counters of a device. Other catalogs explain those of the same names."""
+    """Make a catalog from the counters of a device. Other catalogs explain counters of the same names."""
     return discovered(driver, names, load_catalogs())
 
 
@@ -75,7 +75,7 @@ def _described_by(driver: str) -> Path | None:
     files = available(ContentKind.CATALOG)
     if driver in files:
         return files[driver]
-    # Parsing a catalog takes a tenth of a second, so only those are read that mention the driver at all.
+    # Parsing a catalog takes a tenth of a second, so only catalogs that mention the driver are read.
     mentioning = (path for path in files.values() if driver in read_text(path, display_path(path)))
     return next((path for path in mentioning if driver in read_document(path).sequence("drivers")), None)
 

@@ -18,26 +18,26 @@ MAX_STEPS = 24  # every step may cost a run of a minute
 
 
 class _DimensionFile(Strict):
-    """No `Dimension`: the keys present decide which of three kinds it is."""
+    """This is no `Dimension`. The keys that are present decide which of three kinds it becomes."""
 
     values: list[Any] | None = Field(None, min_length=1, max_length=1000)
-    """Values without an order, simplest first. Instead of a ladder."""
+    """Values without an order, simplest first. They stand in place of a ladder."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)
     """Lowest and highest value that the hardware takes. Default: the ladder holds every value."""
     ladder: list[Any] | None = Field(None, min_length=1, max_length=MAX_STEPS)
-    """Values that a search draws from, ascending, at most 24. Thresholds are exact to one step of it."""
+    """Values that a search draws from, ascending, at most 24. Thresholds are exact to one step of the ladder."""
     step: int | str | None = None
     """Distance between neighbouring values of the range. Default: 1."""
     plain: Any
     """The value of an unremarkable application."""
     max_length: int | None = Field(None, ge=1, le=4096)
-    """Of `messages`: the longest list of sizes to try."""
+    """For `messages` only: the longest list of sizes to try."""
     keep_in_sibling: bool | None = None
-    """Whether the plain sibling keeps the workload's own value. By default only of `messages`."""
+    """Whether the plain sibling keeps the workload's own value. Default: true for `messages` only."""
 
 
 def read_dimension(document: Document, name: str, problems: list[Problem]) -> Dimension | None:
-    """Read the dimension of a known field. With a problem it is None."""
+    """Read the dimension of a known field. Return None if it has a problem."""
     at: Location = ("dimensions", name)
     read = validate(document, _DimensionFile, problems, at)
     if read is None:
@@ -88,7 +88,7 @@ class _Reader:
         limits = ladder if file.range is None else self._values("range", file.range)
         step = self._step(file)
         if len(ladder) < len(raw) or len(limits) < 1 or (file.range is not None and len(limits) < 2):
-            return None  # a value could not be read: what would follow is noise
+            return None  # a value could not be read, so further problems would mislead
         low, high = limits[0], limits[-1]
         if file.range is not None and low > high:
             self._wrong(f"range goes from high to low; write [{high}, {low}]", "range")

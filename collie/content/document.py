@@ -26,13 +26,13 @@ from collie.untrusted import UNSAFE_CHARACTERS, sanitized
 Location = tuple[str | int, ...]
 """Keys and indices from the top of a document to one value."""
 
-_DEEPEST = 20  # content files nest up to 6 deep; 10,000 brackets would break a recursive parser
+_DEEPEST = 20  # content files nest up to 6 deep. 10,000 brackets would break a recursive parser
 
 MAX_BYTES = 512 << 10  # a thousand hosts take 300 KB
 
-MAX_VALUES = 100_000  # and keys; four thousand hosts in the shortest form take 40,000
+MAX_VALUES = 100_000  # keys included. Four thousand hosts in the shortest form take 40,000
 
-_MAX_DIGITS = 18  # a signed 64-bit number; no quantity needs more
+_MAX_DIGITS = 18  # a signed 64-bit number. No quantity needs more
 _WHOLE = re.compile(rf"[-+]?[0-9]{{1,{_MAX_DIGITS}}}")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,15}")
 _REAL = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
@@ -55,7 +55,7 @@ class Document:
     _lines: Mapping[Location, int] = field(default_factory=dict, repr=False)
 
     def line(self, *location: str | int) -> int:
-        """Return the line of a value or of its innermost existing parent. In a mapping it is the key's line."""
+        """Return the line of a value or of its innermost existing parent. A value in a mapping has its key's line."""
         for length in range(len(location), 0, -1):
             if location[:length] in self._lines:
                 return self._lines[location[:length]]
@@ -90,9 +90,9 @@ class Document:
         return Document(self.path, _merged(base.data, self.data), self._lines)
 
     def with_present_keys(self, present: Mapping[Location, str]) -> tuple[Document, tuple[Problem, ...]]:
-        """Rename keys of an earlier release, with a remark for each. `present` has the names by the old locations.
+        """Rename keys of an earlier release, with a remark for each. `present` maps old locations to new names.
 
-        A file with both keeps the old key, which is refused as unknown.
+        A file with both names keeps the old key, which is then refused as unknown.
         """
         data, lines, remarks = self.data, dict(self._lines), []
         for (*above, old), new in present.items():
@@ -258,7 +258,7 @@ def _mapping(
 
 def _scalar(node: yaml.Node) -> Any:
     text: str = node.value
-    if node.style is not None:  # type: ignore[attr-defined]  # quoted or a block: text by intent
+    if node.style is not None:  # type: ignore[attr-defined]  # a quoted scalar or a block is text by intent
         return text
     if text in _WORDS:
         return _WORDS[text]

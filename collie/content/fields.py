@@ -18,7 +18,7 @@ from collie.workloads.workload import FIELD_NAMES, Workload
 def read_value(
     document: Document, field: str, raw: Any, at: Location, problems: list[Problem], *, item: bool = False
 ) -> Any:
-    """Read one value of a field, or one element of a list field. With a problem it is None."""
+    """Read one value of a field, or one element of a list field. Return None if it has a problem."""
     if raw is None:
         problems.append(document.problem(f"{field} has no value; give one or leave the line out", *at))
         return None
@@ -31,7 +31,7 @@ def read_value(
 
 
 def read_fields(document: Document, raw: Mapping[str, Any], at: Location, problems: list[Problem]) -> dict[str, Any]:
-    """Read a mapping of workload fields, without the wrong ones."""
+    """Read a mapping of workload fields. Wrong fields are left out."""
     values: dict[str, Any] = {}
     for field, value in raw.items():
         if field not in FIELD_NAMES:
@@ -51,7 +51,7 @@ def read_workload(
     constraints: Sequence[Constraint],
     problems: list[Problem],
 ) -> Workload | None:
-    """Read the mapping at a location as a workload, with missing fields from `base`. With a problem it is None.
+    """Read the mapping at a location as a workload, with missing fields from `base`. A problem gives None.
 
     Constraints are checked between the readable fields, so that one wrong value hides no other problem.
     """

@@ -1,4 +1,4 @@
-"""Search for content files: the overlay named by `COLLIE_CONTENT`, the copy in the wheel, the checkout."""
+"""Finds content files: first in the overlay named by `COLLIE_CONTENT`, then in the wheel, then in the checkout."""
 
 from __future__ import annotations
 

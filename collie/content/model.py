@@ -27,7 +27,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Strict(BaseModel):
-    """Base of this package's file models: unknown keys refused, values never converted from another type."""
+    """Base of this package's file models. They refuse unknown keys, and never convert values from another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -39,7 +39,7 @@ def validate(
     at: Location = (),
     given: Mapping[str, Any] = _NOTHING,
 ) -> T | None:
-    """Validate a document, or the part of it at a location. With a problem the result is None.
+    """Validate a document, or the part of it at a location. Return None if there is a problem.
 
     A pydantic `kind` has `extra="forbid"`. `given` holds fields that the file must not state.
     """
@@ -59,7 +59,7 @@ def validate(
 
 @cache
 def _schema(kind: Any) -> TypeAdapter[tuple[Any]]:
-    """Return the schema of a tuple of one value: a dataclass inherits the settings around it."""
+    """Return the schema of a tuple of one value, because a dataclass inherits the settings around it."""
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", strict=True))
 
 

@@ -3,8 +3,8 @@
 The prototype writes two files per point: `result/N`, a line of JSON with parameters and counters, and `reproduce/N.sh`,
 the commands that run its traffic engine over SSH.
 
-A point has one or two *traffics*. Two equal ones make one workload (both directions, or loopback), others two: `FILE#1`
-and `FILE#2`.
+A point has one or two *traffics*. Two equal traffics make one workload (both directions, or loopback). Two unequal
+traffics make two workloads: `FILE#1` and `FILE#2`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPCODES = {"s": Opcode.SEND, "w": Opcode.WRITE, "r": Opcode.READ}
 _QP_TYPES = {"2": QpType.RC, "3": QpType.UC, "4": QpType.UD}
 _MTUS = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 _PAGE_BYTES = 4096
-_MAX_TRAFFICS = 1000  # of one point, which has one or two
+_MAX_TRAFFICS = 1000  # limit on a point, which has one or two
 _MAX_WRONG = 10
 _TRAFFIC_CLASS = 105  # the prototype always starts its engine with `--tos=105`
 
@@ -56,7 +56,7 @@ class PrototypePoint:
 
 
 class _Lenient(BaseModel):
-    """Forks add keys. Needed keys must exist and have the right type."""
+    """Ignores other keys, because forks add some. Needed keys must exist and have the right type."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -271,7 +271,7 @@ def _requests(text: str) -> list[tuple[Opcode, tuple[int, ...]]]:
 
 
 def _split(requests: Iterable[tuple[int, ...]], remarks: list[str]) -> tuple[int, str | tuple[int, ...]]:
-    """Return entries per work request and their split."""
+    """Return the number of entries per work request, and their split."""
     cuts = list(requests)
     most = max(cuts, key=len)
     if any(len(cut) != len(most) or cut[:-1] != most[:-1] for cut in cuts):

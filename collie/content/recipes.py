@@ -1,4 +1,4 @@
-"""Recipes: the fields of `collie.search.recipe.Recipe` but its name, which is the file's."""
+"""Recipes: the fields of `collie.search.recipe.Recipe` except its name, which is that of the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CAMPAIGN_RUNS = 1000  # of about ten hours
+_CAMPAIGN_RUNS = 1000  # a campaign of about ten hours
 
 _PRESENT_KEYS: Mapping[Location, str] = {
     ("put_off",): "explain_after_sightings",
@@ -27,7 +27,7 @@ _PRESENT_KEYS: Mapping[Location, str] = {
     ("extraction", "missed"): "false_negative_rate",
     ("extraction", "stray"): "false_positive_rate",
 }
-"""Present names of keys that the first release had."""
+"""Present names of keys that had other names in the first release."""
 
 
 def load_recipe(name_or_path: str) -> Recipe:
@@ -45,7 +45,7 @@ def load_recipe(name_or_path: str) -> Recipe:
 
 
 def _contradictions(document: Document) -> Iterator[Problem]:
-    """Yield the problems between fields, or inside a text. A mistake in one section hides no other."""
+    """Yield the problems between fields, or inside a text. A mistake in one section does not hide others."""
     schedule = _section(document, "schedule", Schedule)
     if schedule and schedule.end >= schedule.start:
         message = f"end {schedule.end:g} should lie below start {schedule.start:g}"
@@ -75,7 +75,7 @@ def _contradictions(document: Document) -> Iterator[Problem]:
 def _section(document: Document, name: str, kind: type[T]) -> T | None:
     if not isinstance(document.part(name), dict):
         return None
-    return validate(document, kind, [], (name,))  # its own problems are known already
+    return validate(document, kind, [], (name,))  # the section's own problems are known already
 
 
 def _is_budget(text: str) -> bool:

@@ -22,7 +22,7 @@ from collie.workloads.workload import FIELD_NAMES
 
 
 class _LimitsFile(Strict):
-    """No `HostLimits`: sizes have units."""
+    """This is no `HostLimits`, because sizes have units."""
 
     total_mrs: int = Field(HostLimits().total_mrs, ge=1)
     pinned_bytes: Any = None
@@ -30,7 +30,7 @@ class _LimitsFile(Strict):
 
 
 class _SpaceFile(Strict):
-    """No `Space`: its parts are read with the space around them."""
+    """This is no `Space`, because its parts need the space around them to be read."""
 
     limits: dict[str, Any] = Field(default_factory=dict)
     """Capacity of one host."""
@@ -60,7 +60,7 @@ def load_space(name_or_path: str) -> Space:
 
 def _limits(document: Document, problems: list[Problem]) -> HostLimits | None:
     if not isinstance(document.part("limits"), dict):
-        return HostLimits()  # left out, or already reported
+        return HostLimits()  # the limits are absent, or reported as wrong
     read = validate(document, _LimitsFile, problems, ("limits",))
     sizes: dict[str, int] = {}
     for name in ("pinned_bytes", "outstanding_bytes"):

@@ -22,12 +22,12 @@ class CounterKind(StrEnum):
     DIAGNOSTIC = "diag"
     """Rises when a resource runs short: a search drives it up."""
     ERROR = "err"
-    """Constant in a sound run. A change voids the run or explains it."""
+    """Constant in a sound run. A change voids the run or explains its result."""
     INFO = "info"
 
 
 SOFTWARE_DRIVERS: Final = frozenset({"rxe", "siw"})
-"""They have no data sheet, and other load on the CPU slows the device."""
+"""Drivers of software devices, which have no data sheet. Other load on the CPU slows the device."""
 
 
 class Role(StrEnum):
@@ -72,20 +72,20 @@ class Counter:
     Attributes:
         name: unique in its catalog. The driver's spelling, unless another source has the same.
         source: place of the reading, `model` on the simulator.
-        unit: of one reading times `scale`.
+        unit: unit of a reading times `scale`.
         kind: use in a search.
         component: part of the NIC or host that it indicates.
         width: bits after which it wraps. A 32-bit counter wraps in seconds at high rates.
-        gauge: a level, never differenced.
+        gauge: whether readings are a level, which is never differenced.
         scale: factor from readings to `unit` (4 for the PMA's `port_*_data`).
         role: use in verdicts.
         refresh_seconds: shortest interval between updates by the driver.
         meaning: one line for people.
         spelled: the driver's spelling, if not `name`.
         canonical: common name for several vendors, such as `rx_discards`, or empty.
-        availability: condition under which the driver exposes it, empty for always.
-        saturates: stops at its maximum instead of wrapping, as classic PMA counters do.
-        link_layer: the only one on which it counts, in sysfs' spelling, empty for any.
+        availability: condition under which the driver exposes it, or empty for always.
+        saturates: whether it stops at its maximum instead of wrapping, as classic PMA counters do.
+        link_layer: the only link layer on which it counts, in sysfs' spelling, or empty for any.
     """
 
     name: Text
@@ -126,7 +126,7 @@ class Ignored:
     reason: Text
 
     def covers(self, source: str, name: str) -> bool:
-        """Whether this excludes a counter."""
+        """Whether the pattern excludes a counter."""
         return source == self.source and re.fullmatch(self.pattern, name) is not None
 
 
@@ -156,7 +156,7 @@ class Catalog:
         return next((counter for counter in self.counters if counter.name == name), None)
 
     def unmapped(self, names: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
-        """Return the counters, of `names` by source, that this catalog neither lists nor excludes."""
+        """Return the counters in `names` that this catalog neither lists nor excludes, as (source, name)."""
         listed = {counter.key for counter in self.counters}
         return tuple(
             (source, name)
@@ -192,8 +192,8 @@ Names = Mapping[str, Iterable[str]]
 def discovered(driver: str, names: Names, known: Iterable[Catalog] = ()) -> Catalog:
     """Return a catalog of every counter of a device.
 
-    The first of the `known` catalogs with the same source and spelling describes it, including the role. All others are
-    taken as diagnostic 64-bit counts of events, so a search ranks and drives them.
+    The first of the `known` catalogs with the same source and spelling describes a counter, including its role. Other
+    counters are taken as diagnostic 64-bit counts of events, so a search ranks and drives them.
     """
     described = {counter.key: counter for catalog in reversed(tuple(known)) for counter in catalog.counters}
     counters: dict[str, Counter] = {}

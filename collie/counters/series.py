@@ -19,15 +19,15 @@ from typing import Final
 from collie.counters.catalog import Catalog, Counter
 
 _LARGEST_PLAUSIBLE_STEP = 0.5
-"""Share of its range. A wrap by more between two samples was a reset."""
+"""Share of a counter's range. A wrap that would advance by more between two samples was a reset."""
 _MIN_REFRESHES = 2.0
 _LATE_REFRESHES = 1.5
-"""A moving counter changes at each refresh. After a longer interval it stood still."""
+"""Refresh intervals. A moving counter changes at each refresh, so a counter constant for longer stood still."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Readings of a host by counter name, None if unreadable. `seconds` is its monotonic clock amid the reading."""
+    """Readings of a host by counter name, None if unreadable. `seconds` is the host's monotonic clock amid it."""
 
     seconds: float
     values: Mapping[str, int | float | None]
@@ -36,7 +36,7 @@ class Snapshot:
 def difference(counter: Counter, before: float | None, after: float | None) -> float | None:
     """Return the advance of a counter in its unit.
 
-    None if a reading is missing, or the counter was reset or is saturated.
+    Return None if a reading is missing, or the counter was reset or is saturated.
     """
     if before is None or after is None or _is_reset(counter, before, after):
         return None
@@ -67,7 +67,7 @@ def resets(catalog: Catalog, snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
 def rates(catalog: Catalog, snapshots: Sequence[Snapshot]) -> dict[str, float | None]:
     """Return each counter's rate over two or more snapshots, or the mean of a gauge.
 
-    None if a reading is missing, the counter was reset, or the window is too short for its refresh.
+    A rate is None if a reading is missing, the counter was reset, or the window is too short for its refresh.
     """
     return {counter.name: _rate(counter, snapshots) for counter in catalog.counters}
 
@@ -84,7 +84,7 @@ def rates_at(catalog: Catalog, snapshots: Sequence[Snapshot], index: int) -> dic
 
 
 def _since(counter: Counter, snapshots: Sequence[Snapshot], index: int) -> int:
-    """Return the latest snapshot that is old enough for a rate, or the first."""
+    """Return the index of the latest snapshot that is old enough for a rate, or of the first."""
     if counter.gauge or counter.refresh_seconds <= 0:
         return index - 1
     begin = snapshots[index].seconds - _MIN_REFRESHES * counter.refresh_seconds
@@ -114,8 +114,8 @@ def _rate(counter: Counter, snapshots: Sequence[Snapshot]) -> float | None:
 def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]) -> float | None:
     """Return the rate of a counter that moves once per refresh.
 
-    The time of the advance at the first step is unknown, so the rate is that from the first step to the last. A step is
-    placed in the middle between two samples.
+    The time of the advance at the first step is unknown, so the rate is taken from the first step to the last. A step
+    counts as halfway between two samples.
     """
     if seconds[-1] - seconds[0] < _MIN_REFRESHES * refresh:
         return None

@@ -13,7 +13,7 @@ MAX_UNUSUAL = 10.0
 _MIN_SAMPLES = 5
 _KEPT = 240
 _MIN_SPREAD = 0.02
-"""Share of the median: usual variation of traffic between periods."""
+"""Minimum spread as a share of the median: the usual variation of traffic between periods."""
 _TROUBLE = frozenset({CounterKind.DIAGNOSTIC, CounterKind.PAUSE, CounterKind.ERROR})
 
 
@@ -27,7 +27,7 @@ class CounterBaseline:
     def judge(self, rates: Mapping[str, float | None]) -> dict[str, float | None]:
         """Return the score of each rate by counter name, and record the rate.
 
-        Scores are 0 for usual to `MAX_UNUSUAL`, None for an unknown rate or too few samples.
+        A score is 0 (usual) to `MAX_UNUSUAL`. It is None for an unknown rate or too few samples.
         """
         judged = {counter.name: self._score(counter, rates.get(counter.name)) for counter in self._catalog.counters}
         for name, rate in rates.items():

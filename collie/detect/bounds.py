@@ -5,12 +5,12 @@ ceilings of plain traffic by message size. The *plain sibling* has the workload'
 outstanding, at most 16 queue pairs, and all else plain (ADR 0003).
 
 Rules.
-1. The *ceiling* costs no run: the specification, or the calibration where lower.
+1. The *ceiling* costs no run. It is the specification, or the calibration where that is lower.
 2. Only a workload below its ceiling needs its plain sibling measured. The bound is then the median of the sibling's
    runs.
-3. A sibling that is itself anomalous is distrusted: the bound falls back to the ceiling.
+3. A sibling that is itself anomalous is distrusted. The bound is then the ceiling.
 
-Invariant. No bound exceeds the specification, and packets/s never exceed the highest rate seen on a device without one.
+Invariant. No bound exceeds the specification. Without a specification, its packets/s are at most the highest rate seen.
 
 Worked example. A WRITE workload of space `nsdi22` has 320 queue pairs, send_wq_depth 16, 4 KiB messages, mtu 1024 and
 wqe_batch 8. The specification allows 200 Gbit/s, so 150 Gbit/s is 25 % short. That exceeds the 20 % threshold and needs
@@ -44,7 +44,7 @@ class Bound:
     """Highest expected throughput of one port, and of a host that alone receives from it (`workloads.plan.shares`).
 
     Attributes:
-        bps, pps: of payload.
+        bps, pps: bits/s and packets/s of payload.
         source: `specification`, `calibration` or `plain sibling`.
         detail: date and repeatability of the measurement.
     """
@@ -64,7 +64,7 @@ class Bound:
         return self if part == 1.0 else Bound(self.bps * part, self.pps * part, self.source, self.detail)
 
     def capped(self, other: Bound) -> Bound:
-        """Return the lower bound, value by value, named after the one that decides bits/s."""
+        """Return the lower of both values. The bound that decides bits/s gives the source and the detail."""
         named = other if other.bps < self.bps else self
         return Bound(min(self.bps, other.bps), min(self.pps, other.pps), named.source, named.detail)
 
@@ -72,7 +72,7 @@ class Bound:
 Specification = Callable[[Workload], "Bound"]
 
 UNBOUNDED = Bound(math.inf, math.inf, "specification")
-"""Of a device without a specification, such as Soft-RoCE."""
+"""The bound of a device without a specification, such as Soft-RoCE."""
 
 NOTHING_EXPECTED = Bound(0.0, 0.0, "specification")
 """A bound that any throughput reaches."""
@@ -92,7 +92,7 @@ def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
 
 
 def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
-    """Return the bound of one host. With payload both ways, the way that carries less expects less."""
+    """Return the bound of one host. If payload goes both ways, the way that carries less has the smaller bound."""
     if not workload.more_opcodes:
         return bound
     plan = streams(workload)
@@ -176,7 +176,7 @@ class Calibration:
 
     @property
     def packet_rate(self) -> float:
-        """Highest packets/s of any point, with a message as one packet."""
+        """Highest packets/s of any point, counting each message as one packet."""
         return max((1 / point.seconds_per_message for point in self.points), default=0.0)
 
 
@@ -193,7 +193,7 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
     """Return the workload's plain sibling.
 
     Dimensions that the space marks `keep_in_sibling` stay: one direction is no reference for a host whose single CPU
-    drives both.
+    drives both directions.
     """
     space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
@@ -266,7 +266,7 @@ class Bounds:
         self._siblings[sibling] = [self.ceiling(sibling)]
 
     def known(self, workload: Workload) -> bool:
-        """Whether the workload's sibling has been measured."""
+        """Whether the workload's sibling has been measured, or is distrusted."""
         return self.sibling(workload) in self._siblings
 
     def tightest(self, workload: Workload) -> Bound:
@@ -277,16 +277,16 @@ class Bounds:
         return self._capped(workload, at_own_mtu(workload, median(run.bps for run in runs), runs[-1].source))
 
     def bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
-        """Return bounds from like siblings with fewer and with more bytes in flight, each None if not measured.
+        """Return bounds from similar siblings with fewer and with more bytes in flight, each None if not measured.
 
-        Plain traffic gets no slower with longer messages or more of them in flight, so the bound lies between the two.
+        Plain traffic gets no slower with longer or more messages in flight, so the bound lies between the two.
         """
         own = self.sibling(workload)
         below: list[float] = []
         above: list[float] = []
         for sibling, runs in self._siblings.items():
             rate = median(run.bps for run in runs)
-            # A distrusted sibling has no throughput. Without a data sheet its ceiling is infinite.
+            # A distrusted sibling has its ceiling, which is infinite without a data sheet.
             if math.isinf(rate) or own != sibling.with_(**{name: own.get(name) for name in _IN_FLIGHT}):
                 continue
             same = sibling.messages == own.messages

@@ -1,8 +1,8 @@
 """Comparison of a candidate with its baseline, pair by pair: the decision of a gate on one workload.
 
-A pair is one run on either side. Pairs run in the order A B B A, so that drift affects both sides alike. `needed` of at
-most `pairs` pairs must have one sign (`detect.pair_rule`). The test ends with the deciding pair, or after the first
-`agreeing` pairs if none differs.
+A pair is one run on each side. Pairs run in the order A B B A, so that drift affects both sides alike. `needed` of at
+most `pairs` pairs must have the same sign (`detect.pair_rule`). The test ends with the deciding pair, or after the
+first `agreeing` pairs if none differs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Change(StrEnum):
 
     @property
     def is_alarm(self) -> bool:
-        """Whether it fails a gate."""
+        """Whether the change fails a gate."""
         return self in (Change.NEW, Change.WORSE)
 
     @property
@@ -58,7 +58,7 @@ class Change(StrEnum):
 
 
 class RunPair(NamedTuple):
-    """One run on either side and the sign of their difference, None if either is inconclusive."""
+    """One run on each side and the sign of their difference, None if it is unknown."""
 
     before: RunReading
     after: RunReading
@@ -126,7 +126,7 @@ class Comparison:
             for before, after in both
             if before.pause_ratio is not None and after.pause_ratio is not None
         ]
-        # Each pair lies above or below the median with chance 1/2: all on one side with 2^(1 - n).
+        # A pair lies above the median with chance 1/2, so all n pairs lie on one side of it with 2^(1 - n).
         return Effect(_spread(severities), _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - len(conclusive)))
 
     def reproduced(self, side: Side) -> Verdict | None:
@@ -144,7 +144,7 @@ def _spread(values: Sequence[float]) -> Spread | None:
 
 
 Runs = Generator[Side, RunReading | None, Comparison]
-"""Yields the side to run; receives its reading, or None when that side cannot run the workload."""
+"""Yields the side to run. Receives its reading, or None when that side cannot run the workload."""
 
 
 def compare(
@@ -153,8 +153,7 @@ def compare(
     """Compare one workload on two sides until enough pairs agree.
 
     An abandoned comparison keeps its pairs in the list `pairs`, empty at first. With `expects_healthy` the candidate
-    runs
-    first, and a healthy candidate ends the comparison: it cannot be a regression.
+    runs first. A healthy candidate then ends the comparison, because it cannot be a regression.
     """
     first = Side.CANDIDATE if expects_healthy else Side.BASELINE
     while not _is_decided(pairs, rule):
@@ -184,7 +183,7 @@ def _counts(pairs: Sequence[RunPair]) -> dict[Sign | None, int]:
 
 
 def _is_hopeless(counts: Mapping[Sign | None, int], rule: PairRule) -> bool:
-    """Whether so many pairs are inconclusive that more of them would not decide either."""
+    """Whether so many pairs are inconclusive that further pairs are unlikely to decide."""
     conclusive = sum(counts.values()) - counts[None]
     return counts[None] > rule.void + conclusive
 

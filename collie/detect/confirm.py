@@ -2,7 +2,7 @@
 
 The test is sequential and passes in one of two ways.
 
-1. `needed` of at most `runs` runs reproduce the symptom. It ends as soon as the result is fixed.
+1. `needed` of at most `runs` runs reproduce the symptom. The test ends as soon as its result is fixed.
 2. The suspicion was *clear* and one run reproduces it clearly: no known disturbance moves a reading that far.
 
 Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion,
@@ -41,9 +41,9 @@ class Confirmation:
             then confirms.
         clear_deficit: multiple of its threshold at which missing throughput is clear.
         borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear.
-        healthy_false_positive_rate: expected share of healthy runs that look anomalous, for the arithmetic alone.
+        healthy_false_positive_rate: expected share of healthy runs that look anomalous. It serves only for arithmetic.
         false_chance: declared limit on the chance of a false anomaly in 1,000 runs. A recipe that exceeds it is
-            refused. Nothing is declared unless given.
+            refused. None declares no limit.
 
     With 2 of 3, an anomaly in 80 % of the runs is confirmed with 0.8^2 (3 - 2 x 0.8) = 90 %. A disturbance of 5 % of
     the runs passes a second time with 0.7 %.
@@ -66,18 +66,18 @@ class Confirmation:
                 return verdict.margin >= self.clear_pause
             case Symptom.LOW_THROUGHPUT:
                 return verdict.margin >= self.clear_deficit
-        # Errors have no threshold to exceed, and a queue pair cannot lack more than all.
+        # One error or wrong byte suffices, and a queue pair cannot lack more than its whole share.
         return False
 
     def siblings(self, suspicion: Verdict) -> int:
-        """Return the runs of the plain sibling before a suspicion is confirmed."""
+        """Return the number of runs of the plain sibling before a suspicion is confirmed."""
         if suspicion.symptom is not Symptom.LOW_THROUGHPUT:
             return 0
         return self.fresh_siblings + (0 if self.is_clear(suspicion) else self.borderline_siblings)
 
 
 Probes = Generator[Workload, Verdict | None, "Confirmed"]
-"""Yields workloads; receives a verdict, or None when the run could not be set up."""
+"""Yields workloads. Receives a verdict, or None when the run could not be set up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Confirmed:
     Attributes:
         reproduced: the verdicts of the runs that reproduced the symptom.
         runs: conclusive runs.
-        deferred: too many runs were inconclusive to confirm or refute it.
+        deferred: whether too many runs were inconclusive to confirm or refute the suspicion.
     """
 
     confirmed: bool
@@ -131,7 +131,7 @@ class Odds:
 
 
 def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
-    """Return the expected course by the chances that a run reproduces the symptom, and that it does so clearly.
+    """Return the odds, given the chances that a run `shows` the symptom and that it does so clearly.
 
     After a suspicion that was not clear, `clear` is 0.
     """
@@ -153,13 +153,13 @@ def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
 
 
 def miss_chance(policy: Confirmation, shows: float, clear: float = 0.0) -> float:
-    """Return the chance that one visit to an anomalous workload raises no suspicion, or one that does not pass."""
+    """Return the chance that one visit to an anomalous workload raises no suspicion, or one that is not confirmed."""
     after_clear, after_barely = odds(policy, shows, clear), odds(policy, shows)
     return 1.0 - clear * after_clear.confirmed - (shows - clear) * after_barely.confirmed
 
 
 def false_chance(policy: Confirmation, healthy_false_positive_rate: float, runs: float, clear: float = 0.0) -> float:
-    """Return the chance of at least one false anomaly in so many runs of healthy workloads.
+    """Return the chance of at least one false anomaly in `runs` runs of healthy workloads.
 
     A disturbance must affect a healthy run and then its confirmation. `clear` is the part of
     `healthy_false_positive_rate` that looks clearly anomalous.
@@ -176,8 +176,8 @@ class Reliability:
     Attributes:
         dropped: suspicions that were not reproduced.
         healthy_false_positive_rate: estimated share of healthy runs that look anomalous.
-        false_chance: of at least one false anomaly in the campaign.
-        miss_chance: of an anomaly that 80 % of its runs reproduce, per visit.
+        false_chance: chance of at least one false anomaly in the campaign.
+        miss_chance: chance per visit to miss an anomaly that 80 % of its runs reproduce.
     """
 
     judged_runs: int

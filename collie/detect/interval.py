@@ -21,7 +21,7 @@ class Interval:
 def wilson(reproduced: int, runs: int, confidence: float = CONFIDENCE) -> Interval | None:
     """Return Wilson's score interval of a share (E. B. Wilson, JASA 22, 1927), or None without a run.
 
-    Averaged over true shares it keeps its level even for a handful of runs. The exact interval of Clopper and Pearson
+    Averaged over true shares, it keeps its level even for a handful of runs. The exact interval of Clopper and Pearson
     never falls below its level but is wider (Brown, Cai and DasGupta, Statistical Science 16, 2001).
     """
     if runs == 0:
@@ -31,7 +31,7 @@ def wilson(reproduced: int, runs: int, confidence: float = CONFIDENCE) -> Interv
     middle = share + spread / 2.0
     half = z * math.sqrt(share * (1.0 - share) / runs + spread / (4.0 * runs))
     low, high = (middle - half) / (1.0 + spread), (middle + half) / (1.0 + spread)
-    # Exact at the ends, where rounding is not.
+    # The ends 0 and 1 are set, because rounding would miss them.
     return Interval(
         0.0 if reproduced == 0 else max(0.0, low), 1.0 if reproduced == runs else min(1.0, high), confidence
     )

@@ -3,11 +3,11 @@
 `_CHECKS` run from the gravest symptom to the plainest, and the first with a result decides. A run that loses throughput
 to rejected messages is therefore an RNR storm.
 
-1. Wrong bytes stand in any run: neither a slow host nor a changed link produces them.
+1. Wrong bytes count in any run: neither a slow host nor a changed link produces them.
 2. Problems that void the run come next, because no later check could rely on it.
-3. Pause and completion errors stand even when the generator was slow.
-4. The rest needs a run that the generator could drive. A host short of CPU posts receives late, answers late and serves
-   its queue pairs unevenly, through no fault of the device.
+3. Pause and completion errors count even when the generator was slow.
+4. Other symptoms need a run that the generator could drive. A host short of CPU posts receives late, answers late and
+   serves its queue pairs unevenly, through no fault of the device.
 5. Low throughput also needs a stable window, or a peak below the threshold.
 """
 
@@ -34,14 +34,14 @@ class Thresholds:
     Attributes:
         pause_ratio: share of time. Above 0 because NICs pause briefly while connections are set up (paper 5.2).
         pause_frames: frames/s, on NICs that count frames but not time. At 100 Gbit/s a frame stops the peer for at most
-            335 us, so fewer are less than 0.1 % of the time.
+            335 us, so fewer frames take less than 0.1 % of the time.
         throughput_deficit: missing share of the bound, in bits/s and in packets/s.
         loss_ratio: packets discarded or out of sequence over packets received, on NICs without pause counters.
         rnr_ratio: share of arriving messages rejected for want of a receive. An emptied receive queue is not refilled
             at once.
-        repeat_ratio: packets received before, over packets received.
+        repeat_ratio: packets that had been received before, over packets received.
         qp_deficit: share of its flow's mean that the slowest queue pair lacks. A queue pair at half of the mean is
-            slow, one at a tenth is starved.
+            slow, a queue pair at a tenth is starved.
     """
 
     pause_ratio: Ratio = 0.001
@@ -83,7 +83,7 @@ class _Run:
     def deficit(self) -> float:
         """Share of the bound that the worst receiving host lacks, or 0 when unknown."""
         if not math.isfinite(self.bound.bps) or self.measurement.stopped:
-            return 0.0  # stopped traffic was still growing
+            return 0.0  # traffic that was stopped can still have been growing
         return max((self.deficit_of(host) for host in self.receiving), default=0.0)
 
     @cached_property
@@ -145,7 +145,7 @@ def _pause(run: _Run) -> Verdict | None:
 def _pause_frames(run: _Run) -> Verdict | None:
     threshold = run.thresholds.pause_frames
     if run.measurement.stopped:
-        return None  # no limit counts frames, so these can be of the start-up
+        return None  # no limit counts frames, so these can come from the start-up
     if (above := _above(run.measurement, "tx_pause_frames", threshold)) is None:
         return None
     host, frames = above
@@ -185,7 +185,7 @@ def _rnr_storm(run: _Run) -> Verdict | None:
 
 def _loss(run: _Run) -> Verdict | None:
     if _has_pause_time(run.measurement):
-        return None  # pause counters decide where they exist
+        return None  # where pause counters exist, they decide
     text = "host {host} discards or reorders {ratio:.2%} of its packets"
     return _arrivals(run, "loss_ratio", run.thresholds.loss_ratio, Symptom.LOSS, text)
 
@@ -240,7 +240,7 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
     _unfairness,
     _throughput,
 )
-"""In the order of `Symptom`. The last one always has a result."""
+"""Checks in the order of `Symptom`. The last check always has a result."""
 
 
 def _missing(delivered: float, bound: float) -> float:
@@ -254,7 +254,7 @@ def _has_pause_time(measurement: Measurement) -> bool:
 
 
 def _above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
-    """Return the host with the largest reading above the threshold. Frames count where no NIC reports time."""
+    """Return the host with the largest reading above the threshold. Frames count only if no NIC reports time."""
     if field.endswith("_frames") and _has_pause_time(measurement):
         return None
     known = [(host.host, value) for host in measurement.hosts if (value := getattr(host, field)) is not None]

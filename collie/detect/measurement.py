@@ -16,7 +16,7 @@ class HostMeasurement:
         tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities.
         loss_ratio: discarded and out-of-sequence packets over all received.
         rnr_ratio: share of arriving messages rejected because no receive was posted.
-        repeat_ratio: packets received before, over all received.
+        repeat_ratio: packets that had been received before, over all received.
         counters: advance per second, or mean of a gauge.
         tx_pause_frames: frames/s over all priorities, the only reading of pause on some NICs.
         peak_bps: highest payload bits/s between two samples since the warm-up.
@@ -42,14 +42,14 @@ class GeneratorHealth:
 
     Attributes:
         driven: False when lack of CPU can have limited the run.
-        idle_poll_ratio: completion queue polls that found nothing: spare CPU time.
-        empty_queue_ratio: posts that found the send queue empty.
+        idle_poll_ratio: share of completion queue polls that found nothing, which is spare CPU time.
+        empty_queue_ratio: share of posts that found the send queue empty.
         completion_errors: by name of the status in the verbs API.
         qp_rate_ratio: slowest over fastest queue pair since the start of traffic.
         slowest_qp_share: upper limit of the slowest queue pair's rate in the window over the mean of its flow.
         cpu_wait_ratio: share of the window in which a generator was ready to run and had no CPU, the largest of the
             hosts.
-        data_path: `native` or `pyverbs`, both with a comma where hosts differ.
+        data_path: `native` or `pyverbs`, or both with a comma if hosts differ.
         queue_fill_ratio: lowest fill level of send queues when refilled, 0 for a queue of one round.
     """
 
@@ -99,14 +99,14 @@ class Measurement:
     """One run on all hosts.
 
     Attributes:
-        window_seconds: of all rates, start-up excluded.
+        window_seconds: length of the window of all rates, start-up excluded.
         stable: whether the rates of the window had one level.
         problems: reasons that void the run: a changed link, moving error counters, lost samples.
         series: every sample, start-up included.
-        notes: remarks that void nothing: flow control off, a counter that never counts.
+        notes: remarks that do not void the run: flow control off, a counter that never counts.
         wrong_bytes: payload bytes that differ from those sent, or None without a comparison.
-        stopped: reason of the watch. All readings are then means over all samples.
-        victim: counts in host counters and generator readings, but in no other reading.
+        stopped: the reason why a watch stopped the run. All readings are then means over all samples.
+        victim: the plain flow beside the workload. Host counters and generator readings include it, other readings not.
     """
 
     hosts: tuple[HostMeasurement, ...]
@@ -178,13 +178,13 @@ def _seen(host: HostMeasurement, samples: Sequence[Sample]) -> HostMeasurement:
 START_UP_SECONDS = 2.0
 START_UP_PAUSE_SECONDS = 0.15
 START_UP_PAUSE_RATIO = 0.5
-"""NICs send pause while queue pairs are connected (paper 5.2). Within `START_UP_SECONDS`, more is a storm."""
+"""NICs send pause while queue pairs are connected (paper 5.2). In `START_UP_SECONDS`, either limit makes it a storm."""
 
 
 def _paused(samples: Sequence[Sample]) -> float | None:
-    """Return the share of pause in the reported time, without a start-up that was no storm.
+    """Return the share of pause in the reported time, without the start-up unless that was a storm.
 
-    A driver that reports pause once a second leaves the first samples without it.
+    A driver that reports pause once a second leaves the first samples without a reading.
     """
     begins = (0.0, *(sample.seconds for sample in samples))
     reported = [

@@ -53,10 +53,10 @@ def rule_for(share: float, differ: float, false_negative_rate: float, overlooked
     """Return a short rule within a chance of error, with at least half as many spare pairs as it needs.
 
     `share` is the allowed chance of a false sign, `overlooked` that of a change that stays undetected or undecided. The
-    others are those of `Chances`.
+    other chances are those of `Chances`.
 
     Raises:
-        UsageError: no rule of sensible length achieves it.
+        UsageError: no rule of sensible length achieves these chances.
     """
     agreeing = (
         max(1, math.ceil(math.log(overlooked) / math.log(false_negative_rate)))
@@ -79,16 +79,16 @@ def rule_for(share: float, differ: float, false_negative_rate: float, overlooked
 
 
 def tail(runs: int, reproduced: int, chance: float) -> float:
-    """Return the chance of `reproduced` of `runs` or more."""
+    """Return the chance that at least `reproduced` of `runs` runs succeed, each with `chance`."""
     return sum(math.comb(runs, k) * chance**k * (1.0 - chance) ** (runs - k) for k in range(reproduced, runs + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Division of a gate's false-alarm chance among its decisions.
+    """The division of a gate's false-alarm chance among its decisions.
 
     Half is for the replay, in equal shares (Bonferroni). Half is for finds of the search, whose number is unknown: the
-    j-th has 1 / (j (j + 1)) of it, which sums to 1.
+    j-th find has 1 / (j (j + 1)) of this half, which sums to 1.
     """
 
     false_alarm: float

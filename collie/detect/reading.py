@@ -13,7 +13,7 @@ from collie.detect.symptom import Symptom, Verdict
 _PAUSE_FACTOR = 2.0
 _MARGIN_FACTOR = 2.0
 _ABSOLUTE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.COMPLETION_ERRORS, Symptom.UNFAIRNESS})
-"""Symptoms without a reading that could double: present or absent."""
+"""Symptoms that are only present or absent. They have no reading that could double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class RunReading:
     Attributes:
         delivered_bps: payload over all receiving hosts.
         pause_ratio: the largest over hosts.
-        unbounded: inconclusive only for want of a bound, so its throughput can be compared with the other side's.
+        unbounded: the run lacks only a bound, so its throughput can be compared with that of the other side.
     """
 
     verdict: Verdict
@@ -41,7 +41,7 @@ def reading_of(verdict: Verdict, measurement: Measurement) -> RunReading:
 
 
 def typical(readings: Sequence[RunReading]) -> RunReading | None:
-    """Return the middle reading among those of the majority, or None without a conclusive one."""
+    """Return the middle reading of the more frequent outcome, or None without a conclusive reading."""
     conclusive = [reading for reading in readings if not reading.verdict.is_inconclusive]
     reproduced = [reading for reading in conclusive if reading.verdict.is_anomalous]
     agreed = reproduced if 2 * len(reproduced) > len(conclusive) else [r for r in conclusive if r.verdict.is_normal]
@@ -54,9 +54,9 @@ class Resolution:
     """Differences between two readings that count.
 
     Attributes:
-        pause_ratio: share of time above which pause is an anomaly. Pause differs by a factor of 2, or by `lost`.
-        lost: missing share of the other side's throughput, in an anomalous run.
-        lost_when_normal: the same in a normal run.
+        pause_ratio: share of time above which pause is an anomaly. Two shares differ by a factor of 2, or by `lost`.
+        lost: share of the other side's throughput that an anomalous run must lack.
+        lost_when_normal: share that a normal run must lack.
     """
 
     pause_ratio: float
@@ -65,7 +65,7 @@ class Resolution:
 
 
 def resolution(thresholds: Thresholds) -> Resolution:
-    """Return a testbed's resolution: half of an anomaly's threshold, or all of it for normal runs."""
+    """Return the resolution: half of the threshold of missing throughput, or all of it for normal runs."""
     deficit = thresholds.throughput_deficit
     return Resolution(thresholds.pause_ratio, deficit / 2, deficit)
 

@@ -39,7 +39,7 @@ def likeness(first: Signature | None, second: Signature | None) -> float:
     """Return how likely two runs share a cause, 0 to 1.
 
     It is the cosine between their counter movements, because one cause moves the same counters at any intensity. With
-    the common coordinate `_COMMON`, runs with little movement are alike, and unlike runs with much.
+    the common coordinate `_COMMON`, runs with little movement are like each other, and unlike runs with much movement.
     """
     return _cosine(_heights(first), _heights(second))
 
@@ -47,8 +47,8 @@ def likeness(first: Signature | None, second: Signature | None) -> float:
 def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: bool) -> bool:
     """Whether two runs most likely have one cause: similar movements and the same highest counter.
 
-    Stricter than `likeness`, for anomalies without further runs, and more so between transports (`elsewhere`). Empty
-    signatures never match.
+    This is stricter than `likeness`, because no further run will check it, and stricter still between opcodes
+    (`elsewhere`). Empty signatures never match.
     """
     if not first or not second or not first.raised or not second.raised:
         return False

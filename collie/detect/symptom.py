@@ -38,12 +38,12 @@ class Symptom(StrEnum):
         """Whether one cause can produce either symptom, from run to run.
 
         A device that retransmits too early loses throughput, packets or whole queue pairs. A paused sender also loses
-        throughput, but pause is reported then. Slow or lost payload finally arrives correct.
+        throughput, but pause is reported then. Payload that was slow or lost arrives correct in the end.
         """
         return other is self or (other is not None and _ALONE.isdisjoint((self, other)))
 
     def is_looked_for_before(self, other: Symptom) -> bool:
-        """Whether a run with the other symptom was found free of this one."""
+        """Whether a run with the other symptom was checked for this symptom first, and found free of it."""
         order = list(Symptom)
         return order.index(self) < order.index(other)
 

@@ -16,15 +16,15 @@ from collie.workloads.plan import HOST_B, ROLES
 from collie.workloads.workload import Direction, Workload
 
 MIN_HOSTS: Final = 4
-"""Of three hosts only one pair would exclude a given host."""
+"""With three hosts, only one pair would exclude a given host."""
 _MIN_PEER_READINGS: Final = 12
-"""Fewer detect only extreme hosts (`spread.bar`)."""
+"""Fewer peer readings reveal only extreme hosts (`spread.bar`)."""
 _NEIGHBOURS: Final = 2
-"""Partners on either side. Four faulty ones would incriminate a sound host."""
+"""Partners on either side of a host. Only four faulty partners would incriminate a sound host."""
 _PAIR_ALL: Final = 5
-"""Hosts up to which each pairs with all. Otherwise a sound host without an odd partner stands out."""
+"""In a fleet of up to so many hosts, all pair with all. Else a sound host without an odd partner would stand out."""
 _CROWD_SHARE: Final = 10
-"""A run of all to one uses one in this many hosts, so that few runs include an odd one."""
+"""A run of all to one uses one in this many hosts, so that few runs include an odd host."""
 
 
 class Stage(StrEnum):
@@ -40,8 +40,8 @@ class Probe:
     """One workload of the battery.
 
     Attributes:
-        stresses: the component that it loads more than the probes before it, the suspect if a host is odd here alone.
-        needs_hardware: the component is a unit of a NIC. On a software device the probe would only overload the host.
+        stresses: the component that this probe loads more than earlier ones, the suspect if a host is odd only here.
+        needs_hardware: whether that is a unit of a NIC. On a software device the probe would only overload the host.
     """
 
     name: str
@@ -107,7 +107,7 @@ BATTERY: Final = (
     ),
 )
 """Plain probes first. `segments` puts short segments behind long ones, which strictly ordered PCIe writes delay (paper,
-#9), `mixed sizes` short messages beside long ones (#10). `loopback` and `all to one` trigger flow control (#13).
+#9). `mixed sizes` puts short messages beside long ones (#10). `loopback` and `all to one` trigger flow control (#13).
 """
 
 
@@ -120,7 +120,7 @@ class Group:
 
 
 def grouping(hosts: Iterable[str]) -> Callable[[str], str]:
-    """Return the unit of comparison: the host, as its devices share faults, or the device if all share one host."""
+    """Return what gives a unit of comparison: the host, as its devices share faults, or the device of an only host."""
     return host_of if len({host_of(host) for host in hosts}) > 1 else str
 
 
@@ -152,7 +152,7 @@ def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tu
 
 
 def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return every host with its successors, and its predecessors with it: more when numbers of devices differ."""
+    """Return every host with its successors, and its predecessors with it. These add pairs if device counts differ."""
     apart = grouping(hosts)
     steps = len(hosts) - 1 if len(hosts) <= _PAIR_ALL else _NEIGHBOURS
     sent, taken = [], []

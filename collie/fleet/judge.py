@@ -4,7 +4,7 @@ Terms. A *metric* is a counter or the delivered rate within one probe. A *readin
 as a series of samples. The *peers* of a host are readings of other hosts in runs without it. A reading *deviates* by
 (reading - median of the peers) / spread of the peers, in logarithms if all peers are above zero. The spread is their
 median absolute deviation, scaled to a normal standard deviation, at least `_MIN_SPREAD` of the median and one event per
-window. A host's deviation is the smallest over `LASTING` consecutive samples on one side, and of those over all runs.
+window. A run deviates by what `LASTING` consecutive samples reach on one side, a host by the least of its runs.
 
 Invariant. A fleet without an odd host is accused with a probability of at most `false_alarm`. With N hosts, M metrics
 and W stretches of `LASTING` samples per window, 2 N M W deviations can exceed the bar by chance. The bar is where
@@ -14,7 +14,7 @@ Worked example. Eight hosts run two probes, each host with four partners, in win
 7, so the tail is 0.01 / 224 = 4.5e-5. A host has 24 peer readings per metric, which give 8 degrees of freedom and a bar
 of 7.2 spreads. All hosts deliver 100 Gbit/s within 0.5 % in `stream`, so the spread is the minimum, 2 %, and the
 healthy range 87 to 116 Gbit/s (exp(7.2 x 0.02) = 1.156). Host h3 delivers 80 Gbit/s with every partner: ln(0.8) / (7.2
-x 0.02) = -1.5 bars, odd. Its partners read 80 Gbit/s in one of four runs, so their smallest deviation is near 0.
+x 0.02) = -1.5 bars: it is odd. Its partners read 80 Gbit/s in one of four runs, so their smallest deviation is near 0.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from collie.fleet.verdict import FleetVerdict, HostAssessment, Metric, MetricDev
 FALSE_ALARM: Final = 0.01
 """Default probability of accusing a fleet without an odd host."""
 LASTING: Final = 4
-"""Consecutive samples of a deviation."""
+"""Consecutive samples that a deviation must last."""
 _MIN_SPREAD: Final = 0.02
 """Ordinary variation between runs, as a share of the median."""
 _MIN_RUNS: Final = 2
@@ -203,7 +203,7 @@ def _lasting(deviations: Sequence[float]) -> float:
 
 
 def _columns(readings: Iterable[HostReading]) -> dict[Metric, _Column]:
-    """Return the metrics that differ somewhere."""
+    """Return the columns of all metrics that differ between readings."""
     by_metric: dict[Metric, list[HostReading]] = defaultdict(list)
     for reading in readings:
         for name in reading.samples:
@@ -239,7 +239,7 @@ def _diagnosis(
     3. Answers take twice as long without a shortage of any resource.
     4. Otherwise the plainest probe with a deviation decides. In a plain probe it is the resource counter that rose
        most, else the delivered rate, else the largest deviation. In a special probe it is the stressed component, if
-       such a counter rose or the rate fell.
+       a resource counter rose there or the rate fell.
     """
     kinds = {counter.name: counter.kind for counter in catalog.counters}
     probes = {probe.name: probe for probe in battery}

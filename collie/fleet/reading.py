@@ -39,9 +39,9 @@ class HostReading:
 def readings_of(
     measurement: Measurement, workload: Workload, hosts: Sequence[str], probe: Probe, run: int
 ) -> Iterator[HostReading]:
-    """Yield the readings of the hosts under test that have samples, none of a stopped run.
+    """Yield the readings of the hosts under test that have samples. A stopped run has none.
 
-    Problems that void a verdict on a workload count here: they distinguish a host from its peers. `hosts` are by role.
+    Problems that void a verdict count here, because they distinguish a host from its peers. `hosts` are by role.
     """
     if measurement.stopped:
         return

@@ -22,7 +22,7 @@ class MetricDeviation:
 
     Attributes:
         value: median over the host's runs.
-        median: of the peers.
+        median: median of the peers.
         low, high: the healthy range.
         score: lasting deviation over the bar, negative below the peers.
     """
@@ -38,7 +38,7 @@ class MetricDeviation:
 
     @property
     def is_odd(self) -> bool:
-        """Whether chance is no explanation."""
+        """Whether chance does not explain the deviation."""
         return abs(self.score) >= 1.0
 
 
@@ -49,7 +49,7 @@ class HostAssessment:
     Attributes:
         signs: all comparisons, the largest deviation first.
         decisive: the decisive comparison, else the largest.
-        component: the faulty one. None unless odd.
+        component: the faulty component. None unless the host is odd.
     """
 
     host: str
@@ -69,7 +69,7 @@ class HostAssessment:
 
     @property
     def odd_signs(self) -> tuple[MetricDeviation, ...]:
-        """The odd ones, the decisive one first."""
+        """The odd comparisons, the decisive one first."""
         return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.decisive))
 
 

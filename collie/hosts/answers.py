@@ -77,4 +77,4 @@ ANSWERS: Mapping[str, Any] = {
     "resources": _Resources,
     "fingerprint": _Fingerprinted,
 }
-"""By request. `host_info` checks `hello`. Other answers are not read."""
+"""Shape of the answer by request. `host_info` checks the answer to `hello`. Other answers are not read."""

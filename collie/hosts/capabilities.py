@@ -20,7 +20,7 @@ _BY_LIMIT: Mapping[str, tuple[str, ...]] = {
     "max_qp_init_rd_atom": ("max_rd_atomic",),
     "max_qp_rd_atom": ("max_dest_rd_atomic",),
 }
-"""Limits of `ibv_query_device` and the fields that they bound."""
+"""Limits of `ibv_query_device`, and the fields that they bound."""
 
 _RC_UD = (QpType.RC, QpType.UD)
 _TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
@@ -36,8 +36,8 @@ _TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
     "irdma": _RC_UD,
     "siw": (QpType.RC,),
 }
-"""Queue pair types of drivers that lack one (create_qp in drivers/infiniband, Linux 6.12), by the driver of the PCI
-device: for bnxt_re and irdma the network driver.
+"""Queue pair types of drivers that lack some (create_qp in drivers/infiniband, Linux 6.12). The key is the driver of
+the PCI device, which is the network driver for bnxt_re and irdma.
 """
 
 

@@ -22,10 +22,10 @@ SessionPort = tuple[HostSession, RdmaPort]
 
 
 def catalog_of(ports: Iterable[SessionPort], catalog_for: CatalogFor, discover: Discover = discovered) -> Catalog:
-    """Return the catalog of hosts with one driver. Without one, `discover` makes it from their counters.
+    """Return the catalog of hosts with one driver. If there is none, `discover` makes it from their counters.
 
     Raises:
-        TestbedError: drivers differ, or an agent cannot be asked.
+        TestbedError: the drivers differ, or an agent cannot be asked.
     """
     ports = tuple(ports)
     drivers = sorted({port.driver for _, port in ports})

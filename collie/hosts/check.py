@@ -36,7 +36,7 @@ def check_hosts(
     """Check hosts in parallel, then the data paths between those whose agent starts.
 
     `pairs` are hosts that measure together, or devices of one host that should reach each other. Without `limits` no
-    data path is tested, without `catalog_for` no counter. `shared_port` permits traffic on ports in foreign use.
+    data path is tested. Without `catalog_for` no counter is. `shared_port` permits traffic on ports in foreign use.
 
     Returns:
         Findings of hosts, then of data paths, then of pairs. A failure is a finding.
@@ -56,7 +56,7 @@ def check_hosts(
         else:
             known = catalog_for or (lambda _driver: None)
             found += PathCheck(sessions, known, limits, shared_port=shared_port, keep=keep).findings(paths)
-    finally:  # even an interrupt waits for no silent host
+    finally:  # so that not even an interrupt waits for a silent host
         with ThreadPoolExecutor(min(len(sessions), hosts_at_once)) as closing:
             list(closing.map(HostSession.close, sessions.values()))
     taken = {check.host.name: check.fingerprint for check in checks if check.fingerprint is not None}

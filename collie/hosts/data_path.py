@@ -1,9 +1,9 @@
 """Tests whether traffic passes from one host to another.
 
-1. Messages of 256 bytes one at a time for 0.1 s, so that a broken path loads no network, then for 3 s, as an emulated
-   CPU may need longer for its first message.
+1. Messages of 256 bytes for 0.1 s, one at a time, so that a broken path loads no network.
 2. `RC WRITE` for a second, in packets of the full path MTU. The receiver compares the payload.
 3. `UD SEND` for a second, counted by its receiver.
+4. A failed stage is repeated once, for 3 s, because an emulated CPU may need longer for its first message.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _TRICKLE = Workload(messages=(256,), send_wq_depth=1, recv_wq_depth=1)
 
 _MIN_MTU = 256
 _UNANSWERED = frozenset({"transport retry counter exceeded", "response timeout error"})
-"""Status of work requests without an answer of the peer."""
+"""Status of work requests that the peer did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Traffic that passed, in packets of the path MTU, unless safety limits `stopped` it."""
+    """Traffic that passed in packets of the path MTU. If safety limits stopped it, `stopped` has the reason."""
 
     mtu: int
     rc_bps: float

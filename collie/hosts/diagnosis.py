@@ -1,8 +1,8 @@
 """The cause of a dead data path, from observations of both ends. Pure.
 
 A failure shows far from its cause. Without an answer to ARP, a queue pair times out on its way to RTR. Behind a filter
-it connects, and its work requests fail. So the cause is the first broken layer from the bottom (`_LAYERS`). A host that
-reports its own error lost no packet, so that error is the cause, unless link or GID explain it.
+it connects, and its work requests fail. So the cause is the first broken layer from the bottom (`_LAYERS`). If a host
+reports an error of its own, no packet was lost. That error is the cause, unless link or GID explain it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _route(own: PathEnd, other: PathEnd) -> Iterator[PathFault]:
 
 
 def _in_kernel(layer: Layer, what: str, *, surely: bool = True) -> _Check:
-    """Return the suspicion that the kernel drops packets of a software device."""
+    """Return the check whether the kernel drops packets of a software device."""
     return lambda own, _other: iter(_dropped(own, layer, what, surely=surely) if own.is_software else ())
 
 

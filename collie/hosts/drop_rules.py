@@ -1,7 +1,7 @@
 """Rules that drop packets on a host: queueing disciplines, filters, firewalls. Pure.
 
-A firewall rule counts when it may match UDP to port 4791 at one network device. One with unknown conditions must name
-the port. An accepting rule overrides later ones of its chain and, in a chain that others jump to, every policy.
+A firewall rule counts when it may match UDP to port 4791 at one network device. A rule with unknown conditions must
+name the port. An accepting rule overrides later ones of its chain and, in a chain that others jump to, every policy.
 Netfilter has more paths, so a policy is only a guess.
 """
 
@@ -18,7 +18,7 @@ from collie.untrusted import sanitized
 _SHOWN_CHARACTERS = 160
 _PORT = 4791
 _ALL_LOST = 0.99
-"""Share of packets. With less loss some arrive, as RC sends each eight times."""
+"""Share of lost packets. With less loss some traffic arrives, because RC sends each packet eight times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class DropRule:
 
     Attributes:
         drops: `UDP 4791`, `ARP` or `everything`.
-        undo: command that removes it.
-        surely: it drops all of that.
+        undo: command that removes the rule.
+        surely: whether it drops all such packets.
     """
 
     drops: str
@@ -103,7 +103,7 @@ class _Line:
     """A rule of a firewall, or the policy of a chain, that may match RoCE.
 
     Attributes:
-        aimed: it has conditions.
+        aimed: whether it has conditions.
         ways: directions of the packets that it may match.
     """
 
@@ -185,7 +185,7 @@ def _nft_verdict(line: str) -> tuple[str, str | None, re.Match[str] | None]:
 
 
 def _nft_lines(netdev: str, placed: Sequence[tuple[str, str, str]]) -> Iterator[_Line]:
-    """Yield the rules of the host's own packets, then the policies."""
+    """Yield the rules for the host's own packets, then the policies."""
     base = {(table, name): line for table, name, line in placed if line.startswith("type ")}
     policies: list[_Line] = []
     for table, name, line in placed:

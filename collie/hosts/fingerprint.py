@@ -16,7 +16,7 @@ from collie.inventory.hosts import Host
 from collie.ports import Remote
 
 TAKING_SECONDS = 20.0
-"""For hundreds of small files, some from a NIC's firmware."""
+"""Deadline. A fingerprint reads hundreds of small files, some from a NIC's firmware."""
 
 
 def fingerprint(session: HostSession) -> Fingerprint:

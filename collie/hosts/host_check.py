@@ -30,7 +30,7 @@ _ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2)
 
 
 class HostCheck:
-    """The check of one host: by a shell, then by the agent. Only a host that lacks nothing has a fingerprint."""
+    """The check of one host, by a shell and then by the agent. Only a host that lacks nothing has a fingerprint."""
 
     def __init__(self, session: HostSession, catalog_for: CatalogFor | None, *, across_ports: bool) -> None:
         self.host = session.host
@@ -156,7 +156,7 @@ class HostCheck:
             yield self._ok("mtu", f"{port.active_mtu or 'unknown'}")
         else:
             detail = f"{port.active_mtu}; workloads with a larger MTU will be unsupported"
-            # 4096 of payload, headers of IPv6, UDP and BTH, and the longest extension, rounded up.
+            # 4096 bytes of payload, headers of IPv6, UDP and BTH, and the longest extension, rounded up.
             yield self._advice("mtu", detail, f"ip link set {netdev} mtu 4200")
         gid = matching_gid(port, self.host.data_address)
         if self._across_ports and gid is not None and ":" not in self.host.data_address:
@@ -165,7 +165,7 @@ class HostCheck:
     def _other_ports(self, netdev: str) -> Iterator[Finding]:
         """Check whether the kernel lets the host's other ports reach this one.
 
-        By default it drops packets from its own addresses, and either of two ports in one segment answers for both.
+        By default the kernel drops packets from its own addresses, and each of two ports in a segment answers for both.
         """
         found = {rule: self._kernel_setting(rule, netdev) for rule in _ACROSS_PORTS}
         if None in found.values():
@@ -180,7 +180,7 @@ class HostCheck:
         yield self._advice("other ports", detail, f"sysctl -w {settings}")
 
     def _kernel_setting(self, rule: str, netdev: str) -> int | None:
-        """Return the larger of the network device's value and that of all, which counts."""
+        """Return the value in force: the larger of the network device's and that for all devices."""
         words = self._run("cat", *(f"/proc/sys/net/ipv4/conf/{each}/{rule}" for each in ("all", netdev))).split()
         found = [number for number in map(whole_number, words) if number is not None]
         return max(found) if len(words) == len(found) == 2 else None

@@ -35,7 +35,7 @@ class Gid:
 
 @dataclass(frozen=True, slots=True)
 class PortInfo:
-    """One port of an RDMA device. `rate` is sysfs' text. None is unknown."""
+    """One port of an RDMA device. `rate` is sysfs' text. None means unknown."""
 
     number: int
     state: str | None
@@ -47,14 +47,14 @@ class PortInfo:
 
     @property
     def rate_bps(self) -> float | None:
-        """Signalling rate in bits/s. Drivers of software devices invent one."""
+        """Signalling rate in bits/s. Drivers of software devices report an invented rate."""
         found = re.match(r"(\d{1,6}(?:\.\d{1,6})?) Gb/sec", self.rate or "")
         return float(found[1]) * 1e9 if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """One RDMA device. None is unknown. `limits` are the fields of `ibv_device_attr` by name."""
+    """One RDMA device. None means unknown. `limits` are the fields of `ibv_device_attr` by name."""
 
     name: str
     driver: str | None
@@ -99,7 +99,7 @@ class HostInfo:
     description: Mapping[str, Any] = field(default_factory=dict)
 
     def data_path(self, wanted: str | None) -> DataPathInfo | None:
-        """Return the data path of a name, or the best one for None. Return None if it is not usable."""
+        """Return the data path named `wanted`, or the best one for None. Return None if it is not usable."""
         return next((path for path in self.data_paths.values() if path.usable and wanted in (None, path.name)), None)
 
     def device(self, name: str) -> DeviceInfo | None:
@@ -138,7 +138,7 @@ ROCE_TYPES = ("RoCE v2", "IB/RoCE v1")
 def matching_gid(port: PortInfo, data_address: str) -> Gid | None:
     """Return the RoCE v2 GID of an address, else the v1 GID.
 
-    VLANs share a link-local address, so it can name the network device: `fe80::1%eth1.100`.
+    VLANs can share a link-local address, so an address can name its network device: `fe80::1%eth1.100`.
     """
     wanted, netdev = _address(data_address)
     for type_ in ROCE_TYPES:
@@ -225,7 +225,7 @@ def _gid_index(host: Host, port: PortInfo, remedy: str) -> tuple[int, str]:
 
 
 def numa_node(port: RdmaPort, distance: int) -> int | None:
-    """Return the node that is number `distance` after the NIC's. None, only for 0, leaves the choice to the kernel.
+    """Return the NUMA node at a `distance` from the NIC. For distance 0, None leaves the choice to the kernel.
 
     Raises:
         ValueError: the host has no such node.
@@ -238,9 +238,9 @@ def numa_node(port: RdmaPort, distance: int) -> int | None:
 
 
 def line_rate(ports: tuple[RdmaPort, ...], workload: Workload) -> Bound:
-    """Return the payload rate that the slowest port allows: its own rate, or less by the hosts file.
+    """Return the payload rate that the slowest port allows. The hosts file can lower a port's own rate.
 
-    The rate of a software device is ignored. A bound of packets/s comes from the hosts file alone.
+    The rate of a software device is ignored. Only the hosts file has a bound of packets/s.
     """
     per_byte = packets_per_byte(workload)
     bps = pps = math.inf

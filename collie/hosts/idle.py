@@ -16,10 +16,10 @@ from collie.readings.samples import AgentSample, counter_rates
 from collie.workloads.units import format_count
 
 _WINDOW_REFRESHES = 3
-"""Of the slowest counter. Over fewer than two, it would have no rate."""
+"""Refreshes of the slowest counter in the time that a port is watched. A rate needs two."""
 _PERIOD_SECONDS = 0.25
 BACKGROUND_PACKETS = 100.0
-"""Packets/s. Idle storage connections send a few, a workload thousands."""
+"""Packets/s. Idle storage connections send a few, and a workload sends thousands."""
 
 _OF_NETWORK_DEVICES = frozenset({"netdev", "ethtool"})
 _CARRIES = frozenset({"RTR", "RTS", "SQD"})
@@ -57,13 +57,13 @@ def packet_activity(samples: Sequence[AgentSample], catalog: Catalog) -> Iterato
 
 
 def _counting(catalog: Catalog) -> tuple[Counter, ...]:
-    """Return the counters of RDMA packets alone. Network devices count the conversation with the agent."""
+    """Return the counters of RDMA packets alone. Those of network devices include the conversation with the agent."""
     packets = (c for c in catalog.counters if c.kind is CounterKind.PERFORMANCE and c.unit is Unit.PACKETS)
     return tuple(counter for counter in packets if counter.source not in _OF_NETWORK_DEVICES)
 
 
 def queue_pair_owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, bool]]:
-    """Yield the owners of queue pairs that can carry traffic, and whether they forbid a start."""
+    """Yield the owners of queue pairs that can carry traffic, and whether each forbids a start."""
     if pairs is None:
         yield "the kernel does not list queue pairs, so those of other processes are unknown", False
         return

@@ -2,7 +2,7 @@
 
 A run is doubted if a dead path would look the same: a connection failed for want of an answer, work requests completed
 with errors, or a receiver got nothing in the end. If a few small messages pass, its result stands. Most outages end by
-themselves. One that lasts is repaired where possible.
+themselves. A lasting outage is repaired where possible.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def may_be_outage(workload: Workload, result: RunResult) -> bool:
 
 
 def _last_bps(measured: Measurement, name: str) -> float | None:
-    """Return a host's rate at the end of a run, or over the whole run without samples."""
+    """Return a host's rate at the end of a run. Without a series, return the rate over the whole run."""
     own = [sample for sample in measured.series if sample.host == name]
     return own[-1].values.get("delivered_bps") if own else measured.host(name).delivered_bps
 
@@ -53,7 +53,7 @@ class Outages:
     def resolve(
         self, result: RunResult, endpoints: Sequence[Endpoint], catalog: Catalog, watch: Watch | None, started: float
     ) -> RunResult:
-        """Return a doubted result if data paths are alive, otherwise the outcome of the outage.
+        """Return a doubted result if the data paths are alive, otherwise the outcome of the outage.
 
         The first endpoint is the peer of all others. The run began at `started` on the controller's clock.
 

@@ -26,13 +26,13 @@ from collie.inventory.safety import SafetyLimits
 from collie.workloads.units import format_rate
 
 _MIN_SHARE = 0.1
-"""Of the line rate. One queue pair gets most of it on a healthy NIC."""
+"""Share of the line rate that must pass. On a healthy NIC one queue pair gets most of the rate."""
 
 HostPath = tuple[Host, Host]
 
 
 def paths_to_test(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[HostPath, ...]:
-    """Return neighbours in a ring, and the hosts of each pair.
+    """Return the paths between neighbours in a ring, and those of each pair.
 
     Hosts with several devices form one ring per rank of device, usually in separate networks.
     """
@@ -52,13 +52,13 @@ def paths_to_test(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[HostPat
 
 
 def parallel_groups(paths: Sequence[HostPath]) -> list[tuple[HostPath, ...]]:
-    """Return groups of paths without a common host."""
+    """Return groups of paths. The paths of a group have no common host."""
     return disjoint(paths, lambda path: [host.name for host in path], HOSTS_AT_ONCE)
 
 
 @contextmanager
 def interruptible_pool(threads: int) -> Iterator[Executor]:
-    """Yield a pool. An interrupt does not wait for its steps."""
+    """Yield a pool of threads. An interrupt does not wait for its steps."""
     executor = ThreadPoolExecutor(threads)
     try:
         yield executor

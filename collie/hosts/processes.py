@@ -1,7 +1,7 @@
 """The number of processes that drive the queue pairs of a run on each host. Pure.
 
-One thread posts for about a hundred queue pairs, but sets up a thousand one after the other. All hosts of a run use the
-same number, as queue pair i of a process connects to queue pair i of its peer.
+One thread can post for about a hundred queue pairs, but it sets up queue pairs one after the other. All hosts of a run
+use the same number, because queue pair i of a process connects to queue pair i of its peer.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ QPS_PER_PROCESS = 64
 
 
 def processes(workload: Workload, hosts: Iterable[tuple[Host, HostInfo, RdmaPort]]) -> int:
-    """Return the number of processes per host. The minimum of all hosts counts.
+    """Return the number of processes per host, the smallest that any host allows.
 
-    The hosts file decides, otherwise one for every `QPS_PER_PROCESS` queue pairs, at most one per CPU of the NIC's NUMA
-    node, which the devices there share. Queue pairs that share a receive queue have one process.
+    The hosts file can set it. Otherwise there is one for every `QPS_PER_PROCESS` queue pairs, at most one per CPU of
+    the NIC's NUMA node. Devices share their node's CPUs. Queue pairs that share a receive queue have one process.
     """
     if workload.srq:
         return 1
@@ -37,7 +37,7 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostInfo, RdmaPort
 
 
 def max_processes(host: Host, info: HostInfo, port: RdmaPort) -> int:
-    """Return the hosts file's number, or the agent's CPUs on the port's NUMA node, or on the host."""
+    """Return the hosts file's number, else the usable CPUs of the port's NUMA node, else those of the host."""
     if host.processes:
         return host.processes
     return (info.numa_cpus.get(port.numa_nodes[0]) if port.numa_nodes else None) or info.usable_cpus

@@ -24,16 +24,16 @@ from collie.untrusted import read_json, sanitized
 
 PING_SECONDS = 1.5
 _SILENCE_SECONDS = 10.0
-"""Six unanswered pings. The lease of the agent has then ended."""
+"""Six unanswered pings. The agent's lease has ended by then."""
 _FIRST_MESSAGE_SECONDS = 45.0
 _BYE_SECONDS = 5.0
-"""Ending an engine takes a second, and two more when it must be killed."""
+"""The agent needs a second to end its engine, and two more to kill it."""
 _PING_ID = 0
 _MAX_SHOWN_CHARACTERS = 80
 MAX_WORDS = 2000
-"""Characters kept of an agent's message."""
+"""Longest message of an agent, in characters. The rest is dropped."""
 MAX_SAMPLED_BYTES = 128 << 20
-"""Of unread samples: an hour of the richest NIC at four a second."""
+"""Limit of unread samples: an hour of the NIC with the most counters, at four samples a second."""
 
 _UNANSWERED = ("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "timeout")
 
@@ -43,7 +43,7 @@ class StepFailed(AgentError):
 
     Attributes:
         kind: `unsupported`, `setup`, `timeout`, `died`, `bad_request` or `internal`.
-        cause: countable, such as `create_qp ENOMEM`.
+        cause: short text that groups failures, such as `create_qp ENOMEM`.
     """
 
     def __init__(self, host: str, error: dict[str, Any], do: str) -> None:
@@ -63,7 +63,7 @@ class StepFailed(AgentError):
 
     @property
     def unanswered(self) -> bool:
-        """Whether a connection failed for want of an answer from the other host."""
+        """Whether a connection failed because the other host did not answer."""
         return self.do == "connect" and (self.cause.startswith("rdma_cm") or self.cause.endswith(_UNANSWERED))
 
 
@@ -191,7 +191,7 @@ class AgentClient:
 
     def _ping(self) -> None:
         while not self._closing.wait(PING_SECONDS):
-            # The listener sees the answer, and no request waits for it.
+            # No request waits for the answer. The listener sees it.
             with contextlib.suppress(HostUnreachable):
                 self._channel.send_line(json.dumps({"id": _PING_ID, "do": "ping"}))
 
@@ -218,7 +218,7 @@ class AgentClient:
         try:
             self._handle(typed(Mapping[str, Any], read_json(line)), len(line))
         except ValueError as error:
-            # Usually a start-up file of the shell prints something.
+            # Usually a start-up file of the shell prints this.
             printed = f"the agent, or the shell before it, printed `{sanitized(line[:_MAX_SHOWN_CHARACTERS])}`"
             raise AgentGone(self._host, f"{printed}, which breaks the protocol: {error!s:.300}") from error
 

@@ -39,12 +39,12 @@ T = TypeVar("T")
 
 _LOOK_SECONDS = 0.02
 _DRAIN_SECONDS = 0.1
-"""Work requests still outstanding then are flushed."""
+"""After this time, outstanding work requests are flushed."""
 PREPARE_SECONDS = 15.0
 _DESTROY_SECONDS = 10.0
-"""A NIC's firmware destroys queue pairs one by one."""
+"""Deadline. A NIC's firmware destroys queue pairs one by one."""
 _VERIFY_SECONDS = 60.0
-"""An emulated CPU compares some 50 MB/s."""
+"""Deadline. An emulated CPU compares only some 50 MB/s."""
 _TOPOLOGY = ("requesters", "responders", "remote")
 
 
@@ -113,7 +113,7 @@ class Run:
             self._set_up(requests)
             began = self._start(policy)
             measured = self._watch(began, catalog, policy, SampleMonitor(watch, catalog, self._flows))
-            if not measured.stopped:  # a stopped run must end at once, so queue pairs go to ERR
+            if not measured.stopped:  # a stopped run must end at once: `destroy` moves its queue pairs to ERR
                 completed = self._stop()
                 if self._verify:
                     measured = self._compared(measured, completed)
@@ -144,7 +144,7 @@ class Run:
         def start(endpoint: Endpoint) -> None:
             endpoint.session.request("start", period_seconds=policy.period_seconds)
 
-        # With receives, mere responders start first. Where all hosts request, one of them starts last.
+        # With receives, hosts that only respond start first. Where all hosts request, one of them starts last.
         requesters = {flow.requester for flow in self._flows}
         last = requesters if requesters < set(self._endpoints) else {self._flows[0].requester}
         first = set(self._endpoints) - last if self._uses_receives else set()
@@ -177,7 +177,7 @@ class Run:
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
     def _record(self, began: float, wanted: float, monitor: SampleMonitor) -> Recording:
-        """Return the samples once every host has reached a moment of the run, or is late."""
+        """Return the samples once every host has sent `wanted` seconds of the run, or one is late."""
         late = began + wanted + max(endpoint.session.timing.late_seconds for endpoint in self._endpoints.values())
         while True:
             samples = {role: self._samples(endpoint) for role, endpoint in self._endpoints.items()}
@@ -194,7 +194,7 @@ class Run:
         return client.take_samples()
 
     def _stop(self) -> dict[str, int]:
-        """End posting. Return the fewest messages of a queue pair of each flow, by its end at the responder."""
+        """End posting. Return the fewest messages of any queue pair of each flow, by the key of its responder end."""
 
         def stop(endpoint: Endpoint) -> Mapping[str, Any]:
             try:
@@ -277,7 +277,7 @@ def _for_agent(workload: Workload, endpoint: Endpoint) -> dict[str, Any]:
         node = numa_node(endpoint.port, fields[f"{own}numa_node"])
     except ValueError as error:
         raise MissingCapability(f"host {endpoint.host.name}: {error}") from error
-    memory = fields[f"{own}memory"]  # on each host, both ends are on that host's memory
+    memory = fields[f"{own}memory"]  # on one host, both ends of a flow use its memory
     return fields | {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
 
 

@@ -1,4 +1,4 @@
-"""The session with one host, whose agent is shipped once per content and started when needed.
+"""The session with one host. Each version of the agent is shipped once, and the agent is started when needed.
 
 1. A new agent starts after the channel of the old one is closed, so there is at most one.
 2. A start is retried after transient errors: a silent host, an agent that ends.
@@ -31,14 +31,14 @@ from collie.untrusted import read_json, whole_number
 logger = logging.getLogger(__name__)
 
 HOSTS_AT_ONCE = 64
-"""A process often has 1024 file descriptors."""
+"""A process can often open no more than 1024 file descriptors."""
 
 LEASE_SECONDS = 6.0
 """A host without its controller is silent within 10 s: the agent needs up to a second to destroy the queue pairs, and
 two more to kill its engine. Four pings fit into the lease.
 """
 _HELLO_SECONDS = 40.0
-"""Opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
+"""The answer opens every device, which takes 2 s on an idle emulated CPU and many times that on a busy one."""
 COMMAND_SECONDS = 20.0
 _ANSWER_SECONDS = 5.0
 """With 10 s of silence and 10 s to open a channel, a lost host is known in 30 s."""
@@ -57,7 +57,7 @@ class Archive:
 
     @property
     def sha256(self) -> str:
-        """In hexadecimal digits."""
+        """The SHA-256 of the program, in hexadecimal digits."""
         return hashlib.sha256(self.data).hexdigest()
 
     @classmethod
@@ -98,7 +98,7 @@ class HostSession:
         return self._info
 
     def refreshed_info(self) -> HostInfo:
-        """Read the description again between runs, as links, addresses and GIDs may change."""
+        """Read the description again between runs, because links, addresses and GIDs may change."""
         self._info = self._hello(self.client())
         return self._info
 
@@ -224,7 +224,7 @@ class HostSession:
             return
         last, self._client = self._client.close(), None
         left = last.get("qps_left")
-        # Each agent counts only its own queue pairs, so those of earlier agents are added.
+        # An agent counts only its own queue pairs, so those of earlier agents are added.
         self._left = (self._left or None) if left is None else (self._left or 0) + left
         if left:
             self._left_pids.update(last.get("pids") or ())
@@ -264,7 +264,7 @@ class HostSession:
         raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
 
     def _loaded(self) -> tuple[Channel, str]:
-        """Start the program. Return the channel, closed unless `RUNNING`, and the loader's answer."""
+        """Start the program. Return its channel, which is open only for `RUNNING`, and the loader's answer."""
         argv = [self.host.python, "-c", loader.BOOT, self._archive.path, self._archive.sha256]
         channel = self._remote.open(argv)
         answer: str | None = None
@@ -277,7 +277,7 @@ class HostSession:
         if answer in (loader.RUNNING, loader.ABSENT) or (answer or "").startswith(loader.REFUSED):
             return channel, answer or ""
         message = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a message'}"
-        if answer is not None:  # usually a start-up file of the shell prints something
+        if answer is not None:  # usually a start-up file of the shell prints this
             message = f"the shell before the agent printed `{answer[:80]}`; it must print nothing"
         gone = AgentGone(self.host.name, message)
         self._explain_interpreter(gone)

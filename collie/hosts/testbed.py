@@ -49,19 +49,19 @@ logger = logging.getLogger(__name__)
 
 AGENT_ATTEMPTS = 2
 STALE_FAILURES = 4
-"""Consecutive failed set-ups before agents restart, as the index of an address may have changed."""
+"""Consecutive failed set-ups before the agents restart. The GID index of an address may have changed."""
 _ACROSS_PORTS = "loopback across ports"
-"""Marks a fingerprint of loopback, not of traffic between hosts."""
+"""Marks a fingerprint of loopback across ports, as opposed to traffic between hosts."""
 
 
 class HostsTestbed:
-    """`Testbed` over hosts of an inventory. Contacts them when first used.
+    """`Testbed` over hosts of an inventory. It contacts them when first used.
 
     An agent that ends during a run is restarted and the run repeated, once. All agents are restarted after
     `STALE_FAILURES` failed set-ups. A host too busy to answer in time fails the set-up of that run. A `reviver`
     restarts hosts that run no command, and the run ends as `HostLost`.
 
-    Devices of one host have an agent each. `discover` makes the catalog of a driver without one. `verify` compares
+    Devices of one host have an agent each. `discover` makes the catalog of a driver that has none. `verify` compares
     received with sent payload. With `victim` a plain flow runs beside every workload.
     """
 
@@ -121,7 +121,7 @@ class HostsTestbed:
         return self._info
 
     def specification(self, workload: Workload) -> Bound:
-        """Return the slowest port's bound, infinite on a software device."""
+        """Return the slowest port's bound. A software device has none, except from the hosts file."""
         if not self._ports:
             self._ports = tuple(endpoint.port for endpoint in self._ready(self._sessions))
         return line_rate(self._ports, workload)
@@ -143,7 +143,7 @@ class HostsTestbed:
                 return SetupFailed("port", problem, self._clock.monotonic() - started)
             self._failures = 0
         result = self._with_agents(roles, workload, run, started, watch)
-        if not isinstance(result, Unsupported):  # often known before any set-up
+        if not isinstance(result, Unsupported):  # often found before any set-up
             self._failures = self._failures + 1 if isinstance(result, SetupFailed) else 0
         return result
 
@@ -204,7 +204,7 @@ class HostsTestbed:
             self._left = {}
             try:
                 steps = {session.host.name: session.close for session in self._sessions.values()}
-                # The testbed's threads may all wait for hosts, until closing ends that.
+                # All threads of the testbed may wait for hosts until closing ends their waits.
                 with ThreadPoolExecutor(len(steps), thread_name_prefix=f"close {self._pair.name}") as closing:
                     self._left = in_parallel(closing, steps)
             finally:
@@ -220,7 +220,7 @@ class HostsTestbed:
         silent = [session.host for role, session in suspects.items() if not answers[role]]
         if not silent:
             return None
-        lost = {host.machine: host for host in silent}  # one entry for several devices
+        lost = {host.machine: host for host in silent}  # one entry for all devices of a host
         names = ", ".join(lost)
         noticed = self._clock.monotonic() - started
         logger.warning("host %s does not answer (%s); restarting it", names, symptom)
@@ -270,7 +270,7 @@ class HostsTestbed:
         return replace(measured, victim=measured.victim and replace(measured.victim, alone_bps=alone_bps))
 
     def _alone_bps_of(self, beside: Workload, endpoints: Sequence[Endpoint], watch: Watch | None) -> float | None:
-        """Return a victim's throughput alone, measured before its first use, if known."""
+        """Return a victim's throughput without a workload, if known. It is measured before the victim's first use."""
         if beside in self._alone_bps:
             return self._alone_bps[beside]
         roles, (sink,) = hosts(beside), sinks(beside)

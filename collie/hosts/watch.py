@@ -16,12 +16,12 @@ from collie.ports import Remote
 from collie.readings.samples import AgentSample, counter_rates
 
 _REFRESHES = 4
-"""Window of a slow counter. Consecutive windows share its last refresh."""
+"""Refreshes in the window of a slow counter. Windows of short periods overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterRates:
-    """Rates of one host's counters. None when unknown.
+    """Rates of one host's counters. None means unknown.
 
     Attributes:
         rates: advance per second, or mean of a gauge.

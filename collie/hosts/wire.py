@@ -1,4 +1,4 @@
-"""Observations of both ends of a data path below RDMA, through a shell on each host, which change nothing.
+"""Observes both ends of a data path below RDMA, by shell commands on each host. The commands change nothing.
 
 A missing, forbidden or late tool leaves its part unknown (None).
 """
@@ -27,7 +27,7 @@ from collie.untrusted import read_json, whole_number
 _COMMAND_SECONDS = 10.0
 _PINGS = ("-n", "-q", "-c", "3", "-i", "0.2", "-W", "1")
 _ROCE_ABOVE_PING_BYTES = 32
-"""BTH 12, RETH 16 and ICRC 4, where a ping has payload."""
+"""Bytes of BTH (12), RETH (16) and ICRC (4). A ping has payload in their place."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,32}")
 """Names of network devices allowed in repair commands."""
 
@@ -51,7 +51,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Result of pings. `limit` is an MTU reported as too small."""
+    """Result of pings. `limit` is the MTU that `ping` reports when a packet is too large."""
 
     passed: bool
     limit: int | None = None
@@ -59,12 +59,12 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class PathEnd:
-    """One end of a data path. None is unknown.
+    """One end of a data path. None means unknown.
 
     Attributes:
         netdev: network device of the GID, or of the port.
         routed: the kernel has a route to the peer through the network device.
-        full_ping: of the size of the largest RoCE packet, unfragmented.
+        full_ping: pings as large as the largest RoCE packet, unfragmented.
         arrived: packets received during the peer's pings.
         hung_queues: transmit queues that the kernel found hung.
     """

@@ -30,8 +30,8 @@ from collie.limits import Positive
 HostName = Annotated[str, AfterValidator(word("host name for an inventory"))]
 DeviceName = Annotated[str, AfterValidator(word("name for a device"))]
 
-MAX_LISTED = 4096  # hosts, or pairs
-MAX_DEVICES = 64  # of one host
+MAX_LISTED = 4096  # limit on hosts, and on pairs
+MAX_DEVICES = 64  # limit for one host
 
 _DataAddress = Annotated[str, AfterValidator(check_ip_address)]
 _Device = Annotated[str, AfterValidator(word("RDMA device"))]
@@ -41,7 +41,7 @@ _Processes = Annotated[int, Field(ge=1, le=64)]
 
 
 class DeviceEntry(BaseModel):
-    """One entry under `devices:`. No `Host`: that also has the fields that devices share."""
+    """One entry under `devices:`. It is no `Host`, which also has the fields that devices share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,7 +68,7 @@ _OF_THE_ONE_DEVICE = ("device", "data_address", "ib_port", "gid_index")
 
 
 class HostEntry(BaseModel):
-    """One entry under `hosts:`. No `Host`: it can stand for several, one for each device."""
+    """One entry under `hosts:`. It can become several `Host`s, one for each device."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -138,7 +138,7 @@ class HostEntry(BaseModel):
 
 
 class SafetyEntry(BaseModel):
-    """`safety:`. Null lifts a limit. No `SafetyLimits`: the units differ."""
+    """The section `safety:`. Null lifts a limit. It is no `SafetyLimits`, because the units differ."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -169,7 +169,7 @@ _OWN = {
 
 
 class InventoryFile(BaseModel):
-    """A hosts file. `hosts.example.yaml` explains every line. No `Inventory`: it names hosts where that has them."""
+    """A hosts file. `hosts.example.yaml` explains every line. It refers to hosts by name, unlike an `Inventory`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -186,7 +186,7 @@ class InventoryFile(BaseModel):
     """Limits on the use of these hosts' network. Null lifts a limit."""
 
     def contradictions(self) -> list[Contradiction]:
-        """Return places in the file, each with the remedy."""
+        """Return the places in the file that contradict others, each with the remedy."""
         return [*self._claimed_twice(), *self._wrong_pairs()]
 
     def _claimed_twice(self) -> Iterator[Contradiction]:
@@ -198,7 +198,7 @@ class InventoryFile(BaseModel):
                 yield place, f"{what} {value} is that of host {other}; {_OWN[what]}"
 
     def _claims(self) -> Iterator[tuple[Location, tuple[str, ...], str]]:
-        """Yield unique values: place, value and owner."""
+        """Yield the values that must be unique, as (place, value, owner)."""
         for name, entry in self.hosts.items():
             yield ("hosts", name, "address"), ("address", entry.address, str(entry.port or 22), entry.jump or ""), name
             for endpoint, (where, port) in entry.ports(name).items():

@@ -24,7 +24,7 @@ CATEGORIES = (
     "congestion_control",
     "generator",
 )
-"""In order of display. A newer agent's categories follow."""
+"""Categories in the order of display. Further categories of a newer agent follow."""
 
 INFORMATIVE = frozenset(
     {
@@ -86,7 +86,7 @@ class Fingerprint:
 
 
 def difference(a: Fingerprint, b: Fingerprint) -> tuple[Difference, ...]:
-    """Return every field not known to be equal. One that is unknown on both sides is left out."""
+    """Return every field not known to be equal. A field that is unknown on both sides is left out."""
     left, right = a.fields, b.fields
     found = (Difference(name, left.get(name), right.get(name)) for name in {**left, **right})
     return tuple(each for each in found if each.a != each.b)
@@ -107,7 +107,7 @@ class HostDifference:
 
 
 def compare(a: Mapping[str, Fingerprint], b: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...]:
-    """Compare hosts of the same name, or in order where the names differ. Without a counterpart all is unknown."""
+    """Compare hosts of the same name, or in order where the names differ. A missing host has only unknown fields."""
     pairs = zip(a, a, strict=True) if set(a) == set(b) else zip_longest(a, b, fillvalue="nobody")
     nothing = Fingerprint({})
     return tuple(

@@ -21,30 +21,30 @@ from collie.limits import Positive
 
 T = TypeVar("T")
 
-MAX_HOSTS = 8  # together: an agent has room for flows with seven others
+MAX_HOSTS = 8  # in one run: an agent has room for flows with seven others
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 _WORD = "[A-Za-z0-9][A-Za-z0-9._-]*"
-"""Nothing special to a shell, and no option. ssh makes a command of jump hosts."""
+"""A word without meaning to a shell, and no option, because ssh makes a command of jump hosts."""
 _JUMP = rf"(?:{_WORD}@)?(?P<host>\[[0-9a-fA-F:%]+\]|{_WORD})(?::(?P<port>[0-9]{{1,5}}))?"
 _LONGEST_LABEL = 63  # RFC 1035
-_BELOW = "/"  # between host and device; no name of either contains it
+_BELOW = "/"  # between host and device. No name of either contains it
 
 
 def endpoint_name(host: str, device: str) -> str:
-    """Return `server-1/mlx5_0`."""
+    """Return the name of an endpoint: `server-1/mlx5_0`."""
     return f"{host}{_BELOW}{device}"
 
 
 def host_of(endpoint: str) -> str:
-    """Return `server-1` for `server-1/mlx5_0` and for `server-1`."""
+    """Return the host of an endpoint: `server-1` for `server-1/mlx5_0` and for `server-1`."""
     return endpoint.partition(_BELOW)[0]
 
 
 def disjoint(
     groups: Iterable[T], endpoints_of: Callable[[T], Iterable[str]], at_once: float = math.inf
 ) -> list[tuple[T, ...]]:
-    """Return the groups in rounds. Those of one round share no host, and have at most `at_once` hosts."""
+    """Return the groups in rounds. The groups of a round share no host, and have at most `at_once` together."""
     rounds: list[tuple[list[T], set[str]]] = []
     for group in groups:
         own = set(map(host_of, endpoints_of(group)))
@@ -123,7 +123,7 @@ class Host:
 
     @property
     def machine(self) -> str:
-        """The host, whichever device this is."""
+        """The name of the host, for any of its devices."""
         return host_of(self.name)
 
 
@@ -145,12 +145,12 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """`lab-a,lab-b`."""
+        """The name of the pair, such as `lab-a,lab-b`."""
         return ",".join(host.name for host in self.hosts)
 
     @property
     def shared_hosts(self) -> dict[str, tuple[str, ...]]:
-        """Hosts with several of these endpoints, and their names."""
+        """Hosts with several of these endpoints, and the names of those endpoints."""
         return sharing({host.name: host.machine for host in self.hosts})
 
 
@@ -177,7 +177,7 @@ def _matching(pattern: str, problem: str) -> Callable[[str], str]:
 
 
 def word(what: str) -> Callable[[str], str]:
-    """Return a check of names."""
+    """Return a function that checks a name. Its message calls the name `what`."""
     return _matching(_WORD, f"no {what}; letters, digits, '.', '_' and '-' are allowed")
 
 

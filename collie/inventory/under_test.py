@@ -12,7 +12,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "kernel": ("software.kernel", "nic.driver_version"),
     "settings": ("subsystem",),
 }
-"""Words for common changes. Others are a field (`nic.firmware`), its last part, or a category."""
+"""Words for common changes. Other words are a field (`nic.firmware`), its last part, or a category."""
 
 EVERYTHING = "everything"  # accepts any difference
 

@@ -24,7 +24,7 @@ from collie.lab.image import Image
 from collie.lab.keys import run_on_each, write_known_hosts
 from collie.lab.spec import LabSpec, MachineSpec, StateDir, save_spec
 
-# Below the kernel's range for outgoing connections, so a restarted machine finds its port free.
+# It is below the kernel's range for outgoing connections, so a restarted machine finds its port free.
 FIRST_SSH_PORT = 22022
 LAST_SSH_PORT = 22999
 
@@ -44,7 +44,7 @@ def start_and_wait(
 ) -> LabSpec:
     """Start the machines with the indexes `asleep`, and wait until all machines of the lab answer.
 
-    Returns the specification in use. After a failure the started machines are stopped.
+    Return the specification in use. After a failure the started machines are stopped.
     """
     names = [spec.machines[index].name for index in sorted(asleep)]
     labels = tuple(state.label(name) for name in names)
@@ -72,7 +72,7 @@ def start_and_wait(
 
 
 def _start(spec: LabSpec, asleep: frozenset[int], image: Image, state: StateDir) -> LabSpec:
-    """Start machines. A new one moves to another port when its port was taken meanwhile."""
+    """Start machines. A new machine moves to another port when its port was taken meanwhile."""
     for index in sorted(asleep):
         for _attempt in range(5):
             one = spec.machines[index]
@@ -150,7 +150,7 @@ def _conditions() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class BootDeadlines:
-    """Deadlines for the console's first output, the end of the init script, and then for SSH and RoCE devices."""
+    """Deadlines for the first line on the console, for the end of the init script, then for SSH and RoCE devices."""
 
     first_line_seconds: float
     ready_seconds: float
@@ -158,7 +158,7 @@ class BootDeadlines:
 
 
 # Emulated on two idle cores, two machines show a first line after 9 s and are ready after 13 s. Busy computers need
-# more. KVM is faster, so a longer boot with it hangs.
+# more. KVM is faster, so a boot with it hangs if it takes longer than this.
 KVM_DEADLINES = BootDeadlines(first_line_seconds=20.0, ready_seconds=60.0, answer_seconds=60.0)
 TCG_DEADLINES = BootDeadlines(first_line_seconds=120.0, ready_seconds=240.0, answer_seconds=120.0)
 

@@ -40,7 +40,7 @@ def quiet(_line: str) -> None:
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program, also outside PATH."""
+    """Return the path of a program. Directories outside PATH are searched, too."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
 
 
@@ -137,7 +137,7 @@ def run_logged(
 ) -> int:
     """Run a command with its output in a log, report each line, and return its exit status.
 
-    Its session ends with the wait: by the deadline, which raises `LabError`, or by Ctrl-C.
+    At the deadline, or by Ctrl-C, the command and its children are ended. The deadline raises `LabError`.
     """
     with opened_log(log, os.O_APPEND) as sink, os.fdopen(open_regular(log), "rb") as source:
         source.seek(0, os.SEEK_END)

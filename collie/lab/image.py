@@ -40,10 +40,10 @@ PACKAGES = (
     "numactl",
 )
 
-# An initrd with these alone is 5 MB instead of 35, which an emulated processor unpacks in a second.
+# With these modules alone the initrd is 5 MB instead of 35. An emulated processor unpacks it in a second.
 INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 
-# Useless on a machine without a screen, and half of the tree. They slow the first build.
+# Files that a machine without a screen does not need. They are half of the tree and slow the first build.
 EXCLUDED = (
     "/usr/share/man/*",
     "/usr/share/doc/*",
@@ -61,8 +61,8 @@ SETUP_HOOK = (
     f'printf "%s\\n" {" ".join(INITRD_MODULES)} >"$1/etc/initramfs-tools/modules"'
 )
 
-# Fixed names in the build directory need no quoting. No journal, as every boot starts from the same snapshot. A machine
-# can write 400 MiB. The file is sparse.
+# Fixed names in the build directory need no quoting. The disk has no journal, as every boot starts from the same
+# snapshot. A machine can write 400 MiB. The file is sparse.
 PACK_SCRIPT = (
     "set -e; mkdir tree; tar -xf tree.tar -C tree --exclude='./dev/*'; rm tree.tar; "
     "cp -L tree/boot/vmlinuz-* kernel; cp -L tree/boot/initrd.img-* initrd; rm tree/boot/initrd.img-*; "
@@ -71,7 +71,7 @@ PACK_SCRIPT = (
     "rm -rf tree; chmod 0644 disk kernel initrd"
 )
 
-NEEDED_BYTES = 3 * 1024**3  # archive, tree and disk of 0.6 GB each and the downloads, and half as much again
+NEEDED_BYTES = 3 * 1024**3  # archive, tree and disk take 0.6 GB each, plus downloads and a reserve of half
 
 BUILD_TIMEOUT_SECONDS = 600.0
 
@@ -130,7 +130,7 @@ def ensure_image(
     with locked(lock, timeout_seconds=BUILD_TIMEOUT_SECONDS, what=f"the image {key}", say=say) as descriptor:
         if image := cached_image(release, cache):
             return image
-        # With the lock held, these are left by killed processes.
+        # This process holds the lock, so killed processes left these.
         for stale in cache.glob(f".build-{key}-*"):
             shutil.rmtree(stale, ignore_errors=True)
         free_bytes = shutil.disk_usage(cache).free

@@ -73,7 +73,7 @@ def write_known_hosts(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) 
 
 
 def ssh_command(machine: MachineSpec, state: StateDir, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the ssh command for a machine. It trusts the pinned key only, and no configuration of the user."""
+    """Return the ssh command for a machine. It trusts the pinned key only, and ignores the user's configuration."""
     return (
         "ssh",
         "-F",
@@ -94,7 +94,7 @@ def ssh_command(machine: MachineSpec, state: StateDir, command: Sequence[str] = 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Output and exit status of a command. None when it did not end in time."""
+    """Output and exit status of a command. The status is None when it did not end in time."""
 
     status: int | None
     output: str

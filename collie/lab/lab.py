@@ -45,7 +45,7 @@ VCPUS = 1
 
 LOCK_TIMEOUT_SECONDS = 300.0
 
-# A busy emulated machine greets late. It is restarted only after so long.
+# A busy emulated machine greets late. It is restarted only after this time.
 SILENCE_SECONDS = 30.0
 
 # A healthy QEMU ends at once. A hung one must be killed.
@@ -70,7 +70,7 @@ class MachineStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """Status of a lab, without machines when none is up. `inventory` exists once all machines have answered."""
+    """Status of a lab. It has no machines when no lab is up. `inventory` exists once all machines have answered."""
 
     state_dir: Path
     inventory: Path | None
@@ -80,7 +80,7 @@ class LabStatus:
 
     @property
     def answering(self) -> bool:
-        """Whether all machines answer, at least one."""
+        """Whether there are machines, and all answer."""
         return bool(self.machines) and all(one.answering for one in self.machines)
 
 
@@ -101,8 +101,8 @@ def up(
 ) -> LabStatus:
     """Bring a lab up. Return when every machine answers and its RoCE devices are active.
 
-    None keeps the present value, or takes the default when no lab is up. `devices` maps machines to their number of
-    RoCE devices, 1 by default. A failure leaves nothing running.
+    An argument of None keeps the present value, or takes the default when no lab is up. `devices` maps machines to
+    their number of RoCE devices, 1 by default. A failure stops the machines that `up` started.
     """
     state, cache = _directories(state_dir, cache_dir)
     private_directory(state.path)
@@ -131,7 +131,7 @@ def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None 
     state, cache = _directories(state_dir, cache_dir)
     _machine(name, _present(state))
     with _locked(state, say):
-        spec = _present(state)  # again: the holder of the lock may have taken the lab down
+        spec = _present(state)  # read again, because the last holder of the lock may have taken the lab down
         _machine(name, spec)
         machine.stop([state.label(name)], patience_seconds=HUNG_SECONDS)
         _complete(spec, state, cache, None, say)
@@ -146,7 +146,7 @@ def mend(state_dir: Path | None = None) -> tuple[str, ...]:
 
 
 def dead_links(state_dir: Path | None = None) -> tuple[DeadLink, ...]:
-    """Return the links between answering machines that carry nothing. Takes seconds, longer with a dead one."""
+    """Return the dead links between answering machines. It takes about a second, longer with a dead link."""
     state = StateDir(state_dir or default_state_dir())
     spec = load_spec(state)
     if spec is None:
@@ -176,12 +176,12 @@ def status(state_dir: Path | None = None) -> LabStatus:
 
 
 def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
-    """Stop every machine and remove everything but keys and logs. Return the names of those that ran."""
+    """Stop every machine and remove everything but keys and logs. Return the names of the machines that ran."""
     state = StateDir(state_dir or default_state_dir())
     if not state.path.is_dir():
         return ()
     with _locked(state, say):
-        # All possible names, so that machines of a killed `up` end, too.
+        # All possible names are tried, so that machines of a killed `up` end, too.
         names = {state.label(name): name for name in map(machine_name, range(MAXIMUM_MACHINES))}
         ended = set(machine.stop(list(names)))
         stopped = tuple(name for label, name in names.items() if label in ended)
@@ -312,7 +312,7 @@ def _image_of(spec: LabSpec, cache: Path, mirror: str | None, say: Say) -> Image
 
 
 def _forget(state: StateDir) -> None:
-    """Remove the files of a lab, but keys and logs."""
+    """Remove the files of a lab, except keys and logs."""
     shutil.rmtree(state.path / "net", ignore_errors=True)
     with suppress(LabError):
         spec = load_spec(state)

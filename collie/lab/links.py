@@ -14,10 +14,10 @@ from collie.lab.spec import LabSpec, MachineSpec, StateDir, neighbours
 
 PROBE_BYTES = 4096  # RoCE's largest payload also finds a ring with room for small frames alone
 PROBE_SECONDS = 15  # an emulated machine under load answers after some seconds
-FRESH_SECONDS = 60  # a machine that has just booted beside others answers later
+FRESH_SECONDS = 60  # a machine that has just booted, beside others, answers later
 SSH_SECONDS = 30.0
 
-# Repeated, as a single ping gives up after three seconds without address resolution.
+# The ping is repeated, because a single one gives up after three seconds without address resolution.
 _PROBE = (
     "{{ timeout {seconds} sh -c 'until ping -q -c 1 -w 5 -s {size} {address} >/dev/null 2>&1; do sleep 0.2; done' || "
     "echo dead {address}; }} &"
@@ -41,7 +41,7 @@ def dead_links(
 ) -> tuple[DeadLink, ...]:
     """Send one packet each way over every link between answering machines. Return the links without an answer.
 
-    Takes about a second, with a dead link `PROBE_SECONDS` more, after a boot `FRESH_SECONDS`.
+    It takes about a second. A dead link adds `PROBE_SECONDS`, or `FRESH_SECONDS` after a boot (`fresh`).
     """
     seconds = FRESH_SECONDS if fresh else PROBE_SECONDS
     probes = {one: peers for one in lab.machines if one.name in answering and (peers := _peers(lab, one, answering))}
@@ -66,7 +66,7 @@ def probe(addresses: Iterable[str], seconds: int) -> str:
 
 
 def suspect(dead: Iterable[DeadLink], cleared: Collection[str]) -> str | None:
-    """Return the machine on most of the dead links that is not in `cleared`: both ends of one link look alike."""
+    """Return the machine with the most dead links, except those in `cleared`. Both ends of a link look alike."""
     ends = Counter(name for link in dead for name in (link.source, link.target) if name not in cleared)
     return min(ends, key=lambda name: (-ends[name], name), default=None)
 

@@ -50,7 +50,7 @@ class NeverBooted(Exception):
 
 
 def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> tuple[str, ...]:
-    """Return the command line of a machine, which listens on 127.0.0.1 and on files only."""
+    """Return the command line of a machine. It listens only on 127.0.0.1 and on files."""
     processor = {"kvm": ("-accel", "kvm", "-cpu", "host"), "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max")}
     folder = state.machine(machine.name).resolve()
     cards = zip(machine.data_macs, machine.data_addresses, strict=True)
@@ -104,7 +104,7 @@ def _data_network(lab: LabSpec, machine: MachineSpec) -> tuple[str, ...]:
 
 
 def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> None:
-    """Start a machine. Returns when QEMU has set up its devices, long before the guest is up.
+    """Start a machine. Return when QEMU has set up its devices, long before the guest is up.
 
     Raises:
         PortTaken: its SSH port is in use.

@@ -1,8 +1,8 @@
 """The specification of a lab: its machines, their places in the data network, and its files.
 
 Machines 0 and 1, 2 and 3, ... are joined directly, and the even ones to machine 0. A link is two Unix datagram sockets
-in a private directory, which lose nothing and survive a restart. As measured, a TCP stream cannot be joined again after
-one end was killed, and UDP loses a third of large messages.
+in a private directory, which lose nothing and survive a restart. By measurement, a TCP stream cannot be joined again
+after one end was killed, and UDP loses a third of large messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collie.lab.host import MAX_BYTES
 MAXIMUM_MACHINES = 16
 MAXIMUM_DEVICES = 4  # per machine: each needs a network card, and a copy of every frame of the network
 SOCKET_DIR_PREFIX = "collie-lab-"
-SOCKET_PATH_BYTES = 100  # the kernel's 108 with the final zero, less up to 6 for a socket's name
+SOCKET_PATH_BYTES = 100  # the kernel's 108, less the final zero and up to 6 for a socket's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class MachineSpec:
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
-    """All that starting a lab again needs. `image` names a cache entry, `sockets` a directory."""
+    """Everything needed to start a lab again. `image` names a cache entry, `sockets` a directory."""
 
     release: str
     image: str
@@ -77,7 +77,7 @@ class LabSpec:
 
 @dataclass(frozen=True, slots=True)
 class LabRequest:
-    """The requested lab. None accepts any value. A machine missing in `devices` has one."""
+    """The requested lab. None accepts any value. A machine missing in `devices` has one device."""
 
     machines: int | None = None
     release: str | None = None
@@ -150,7 +150,7 @@ def neighbours(index: int, count: int) -> tuple[int, ...]:
 
 
 def choose_socket_dir(state: StateDir) -> Path:
-    """Return a directory for sockets: below the state directory, unless that path is too long."""
+    """Return a directory for sockets, below the state directory unless that path is too long."""
     inside = state.path.resolve() / "net"
     if len(str(inside).encode()) <= SOCKET_PATH_BYTES:
         inside.mkdir(mode=0o700, exist_ok=True)

@@ -1,6 +1,6 @@
 """The perftest commands of a workload, and the fields that they cannot express.
 
-The commands are read back. A field that does not return is a difference with a reason.
+The written commands are parsed again. A field that has another value then is a difference, with a reason.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collie.workloads.plan import Flow, flows, is_peer
 from collie.workloads.workload import FIELD_NAMES, Connection, Memory, Opcode, QpType, Workload
 
 _ALWAYS_WRITTEN = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
-"""Fields whose option is written even at perftest's default, because readers look for them."""
+"""Fields whose option is always written, even at perftest's default, because readers look for it."""
 
 _FOR_SOME_TIME = ("-D", "10")
-"""A number of messages (`-n`) would cap the queues."""
+"""A duration, because a number of messages (`-n`) would cap the queues."""
 
 _BY_PROCESSES = (
     *("direction", "loopback", "requesters", "responders", "remote"),
@@ -29,7 +29,7 @@ _BY_PROCESSES = (
 """Fields expressed by the placement of processes, not by common options."""
 
 _INCIDENTAL = frozenset(table.FIXED) | {"retry_cnt", "mr_bytes", "sq_psn", "max_dest_rd_atomic"}
-"""Fields in which perftest can differ, unless a condition names them."""
+"""Fields in which perftest may differ, unless a condition names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class PerftestCommand:
 
     Attributes:
         role: of its host: `a`, `b`, ...
-        server: role of the host that a client connects to, empty for a server.
+        server: role of the host that a client connects to. Empty for a server.
         argv: program and options, without the duration (`-D`) and those that depend on the hosts.
         numa_node: NUMA distance of its buffers from the NIC.
     """
@@ -60,7 +60,7 @@ class PerftestPair:
 
 @dataclass(frozen=True, slots=True)
 class PerftestDifference:
-    """A field in which perftest differs: the value `asked`, perftest's, and its limitation."""
+    """A field in which perftest differs: the value `asked`, the value that perftest `runs`, and the reason."""
 
     field: str
     asked: Any
@@ -94,8 +94,8 @@ class Expression:
 def command_of(workload: Workload, conditions: Mfs | None = None) -> Expression:
     """Return the perftest commands of a workload, or the differences that prevent them.
 
-    Fields that none of the anomaly's `conditions` needs can differ. Without conditions only incidental fields can, such
-    as the size of the memory regions.
+    Fields that no condition of the anomaly needs may differ. Without `conditions` only incidental fields may, such as
+    the size of the memory regions.
     """
     argv = (*table.PROGRAMS.get(workload.opcode, table.PROGRAMS[Opcode.SEND]), *_options(workload))
     runs = workload_of(shlex.join((*argv, *_FOR_SOME_TIME))).with_(
@@ -143,7 +143,7 @@ def _nearest(option: table.Option, workload: Workload) -> Any:
 
 
 def _moderation(workload: Workload) -> int | None:
-    """Messages per completion (`-Q`), None for a post list beyond perftest's limit, which implies it."""
+    """Messages per completion (`-Q`). None for a post list beyond perftest's limit, which implies the number."""
     if workload.sq_sig_all:
         return 1
     if workload.wqe_batch == 1:
@@ -202,7 +202,7 @@ _WITHOUT_EFFECT: Mapping[str, Callable[[Workload, Workload], bool]] = {
     "min_rnr_timer": _always_ready,
     "fence": lambda asked, _: not _fetches(asked),
 }
-"""Whether a field has no effect, or the same."""
+"""Whether a difference in a field has no effect."""
 
 
 def _differences(asked: Workload, runs: Workload) -> Iterator[PerftestDifference]:

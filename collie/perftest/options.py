@@ -1,6 +1,6 @@
 """Options of perftest's bandwidth tests: one table to parse and to write commands.
 
-After the parser and the manual page of perftest 4.5 (Debian 12) and 25.01 (Debian 13). `REQUIRES` has what they lack.
+It follows parser and manual page of perftest 4.5 (Debian 12) and 25.01 (Debian 13). `REQUIRES` has what they lack.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROGRAMS: Mapping[Opcode, tuple[str, ...]] = {
     Opcode.FETCH_ADD: ("ib_atomic_bw", "--atomic_type=FETCH_AND_ADD"),
     Opcode.CMP_SWP: ("ib_atomic_bw", "--atomic_type=CMP_AND_SWAP"),
 }
-"""No program sends with immediate data."""
+"""SEND with immediate data is missing, because no program sends it."""
 
 PROGRAM_NAMES = tuple(dict.fromkeys(program[0] for program in PROGRAMS.values()))
 
@@ -30,7 +30,7 @@ _RECEIVES = frozenset(opcode for opcode in Opcode if opcode.consumes_receive)
 _ATOMICS = frozenset(opcode for opcode in Opcode if opcode.is_atomic)
 
 PAGE_BYTES = 4096
-"""Buffer of a queue pair: one page, or one message where that is longer."""
+"""Buffer of a queue pair: one page, or one message if that is longer."""
 
 MAX_CQ_MODERATION = 1024
 DEFAULT_CQ_MODERATION = 100
@@ -51,7 +51,7 @@ class Option:
 
     Attributes:
         names: short name first. The first is written.
-        default: the field without the option, or None where the port or the device decides.
+        default: the field's value without the option. None where the port or the device decides.
         read: parses the option's text. A ValueError names the remedy.
         write: formats the field's value, or None for a flag.
         most: its largest value, or None.
@@ -113,7 +113,7 @@ OPTIONS: tuple[Option, ...] = (
     _flag(("--use-srq",), "srq", False, True, opcodes=frozenset({Opcode.SEND})),
     _flag(("--use_hugepages",), "huge_pages", False, True),
 )
-"""Options that carry a field alone. `-Q`, `--recv_post_list` and `--mr_per_qp` depend on others."""
+"""Options that alone carry a field. `-Q`, `--recv_post_list` and `--mr_per_qp` depend on others."""
 
 WITH_RDMA_CM: Mapping[str, str] = {"traffic_class": "-T", "retry_cnt": "--retry_count"}
 """Fields that another option carries with `-R`, or that none carries without it."""
@@ -129,7 +129,7 @@ TOPOLOGY: tuple[tuple[str, ...], ...] = (("-b", "--bidirectional"), ("--use_cuda
 TOPOLOGY += (("--use_rocm=",), ("--use_cuda_dmabuf",), ("--use_rocm_dmabuf",), ("--reversed",))
 OPERATION: tuple[tuple[str, ...], ...] = (("--atomic_type=", "-A="), ("--write_with_imm",))
 LENGTH: tuple[tuple[str, ...], ...] = (("-n=", "--iters="), ("-D=", "--duration="), ("--run_infinitely",))
-"""The first also caps queues: perftest makes none longer than the number of messages."""
+"""The first also caps queues: perftest makes no queue longer than the number of messages."""
 
 OF_NO_MEANING: tuple[tuple[str, ...], ...] = (
     ("-d=", "--ib-dev="),

@@ -31,8 +31,8 @@ def workload_of(*lines: str) -> Workload:
     """Return the workload that perftest command lines describe.
 
     Args:
-        lines: one line, or those of processes that run at the same time: server and client, and another client to
-            `localhost` for loopback.
+        lines: one line, or the lines of processes that run at the same time: server, client, and for loopback another
+            client to `localhost`.
 
     Raises:
         UsageError: not a perftest bandwidth test, an option without a workload, or inconsistent lines.
@@ -41,7 +41,7 @@ def workload_of(*lines: str) -> Workload:
 
 
 def read(*lines: str) -> ParsedCommands:
-    """Like `workload_of`, with the assumptions."""
+    """Return the workload like `workload_of`, with the assumptions made."""
     return _together([_Line.parse(line) for line in lines])
 
 
@@ -50,8 +50,8 @@ class _Line:
     """One parsed command line.
 
     Attributes:
-        given: text of every given option, by its first name, or empty for a flag.
-        host: the server that a client connects to, empty on the server.
+        given: text of every given option, by its first name. Empty for a flag.
+        host: the server that a client connects to. Empty on the server.
         pinned: whether numactl starts it.
     """
 
@@ -197,7 +197,7 @@ def _value(option: table.Option, given: str | None, line: _Line) -> Any:
 
 
 def _depths(line: _Line, values: Mapping[str, Any]) -> dict[str, int]:
-    """Queue depths as perftest adjusts them: to the number of messages, and receives to an even number."""
+    """Queue depths as perftest adjusts them: at most the number of messages, and an even number for receives."""
     send, receive = values["send_wq_depth"], values.get("recv_wq_depth", 1)
     if "-D" not in line.given and "--run_infinitely" not in line.given:
         default = table.DEFAULT_ITERATIONS.get(line.program, table.OTHER_ITERATIONS)

@@ -18,7 +18,7 @@ _SENT = frozenset({"tx_bytes", "tx_packets"})
 _MAX_NAMED = 3
 
 LINK_DOWN = "link_down"
-"""Canonical name of a counter."""
+"""Canonical name of the counter of link failures."""
 
 _LINK_READINGS = {
     "state": "the port's state",
@@ -33,7 +33,7 @@ _LINK_READINGS = {
 
 @dataclass(frozen=True, slots=True)
 class StalledCounter:
-    """A counter that stood still beside traffic. It `voids` the run if it had counted before."""
+    """A counter that stood still beside traffic. If it had counted before, it `voids` the run."""
 
     counter: Counter
     text: str
@@ -64,7 +64,7 @@ def stalled_counters(
 def _moved_by_traffic(
     role: str, delivered: Mapping[str, float], workload: Workload, machines: Mapping[str, str]
 ) -> frozenset[str]:
-    """Return canonical names. Loopback may bypass counters, even across ports, inside one NIC."""
+    """Return the canonical names of counters that must move. Loopback may bypass them in a NIC, even across ports."""
     moved: frozenset[str] = frozenset()
     for flow in flows(workload):
         on_one_host = flow.is_loopback or flow.is_across_ports(machines)
@@ -91,7 +91,7 @@ def void_reasons(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[s
 def _changed(before: AgentSample, after: AgentSample) -> Iterator[tuple[str, str]]:
     for source in before.counters.keys() & after.counters.keys():
         first, second = before.counters[source], after.counters[source]
-        if first and second:  # an unreadable source does not show its set of counters
+        if first and second:  # an unreadable source does not tell its set of counters
             yield from ((source, name) for name in first.keys() ^ second.keys())
 
 

@@ -12,7 +12,7 @@ from collie.workloads.workload import QpType, Workload
 
 
 class Curve:
-    """Linear between its points (seconds, value), at least one, in order of time. Constant outside."""
+    """Linear between its points (seconds, value) and constant outside. It has one point or more, in order of time."""
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
         self._seconds = [seconds for seconds, _ in points]
@@ -35,7 +35,7 @@ class Curve:
 
 
 def curves_of(sink: str, timelines: Mapping[str, Timeline], workload: Workload) -> list[Curve | None]:
-    """Return a curve per stream to a sink. None where neither end of the flow counts it."""
+    """Return a curve per stream to a sink. None for a stream that neither end of the flow counts."""
     return [_curve(stream, timelines) for stream in streams(workload) if stream.sink == sink]
 
 
@@ -65,7 +65,7 @@ def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> fl
 
 
 def received_inside(curves: Sequence[Curve | None], window: Timeline) -> float:
-    """Return a sink's rate without the first and last step, which other hosts' windows may lack. 0 where unknown."""
+    """Return a sink's rate without the first and last step, which other hosts' windows may lack. 0 means unknown."""
     inner = window[1:-1]
     return 0.0 if len(inner) < 2 else received_bps(curves, inner[0][0], inner[-1][0]) or 0.0
 

@@ -22,12 +22,12 @@ from collie.workloads.workload import Workload
 _BUSY_IDLE_RATIO = 0.1
 """A busy generator has a smaller share of empty polls."""
 _OFTEN_EMPTY_RATIO = 0.1
-"""Share of posted rounds, which are `signal_every` chains."""
+"""Share of posted rounds (of `signal_every` chains) that found the send queue empty."""
 _SHORT_QUEUE_ROUNDS = 4
-"""Shorter queues are empty between completions."""
+"""Shorter queues run empty between completions anyway."""
 
 _WAITING_RATIO = 0.2
-"""The scheduler delays a generator for every sample."""
+"""Some waiting is normal, because the scheduler delays a generator for every sample."""
 _FOREIGN_CPUS = 0.2
 """Emulated machines show 0.1 with the agent and its SSH connection, 0.4 to 0.5 with one busy loop beside the traffic,
 0.6 to 0.7 with three.
@@ -35,19 +35,19 @@ _FOREIGN_CPUS = 0.2
 _SPARE_CPUS = 0.1
 
 _MIN_QPS = 4
-"""Among fewer queue pairs, one is no exception."""
+"""With fewer queue pairs, a slow one is no exception."""
 _MIN_TURNS = 4
-"""Full send queues per queue pair. A device may serve one queue to its end before the next."""
+"""Full send queues per queue pair, on average. A device may serve one queue to its end before the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Activity:
-    """Activity of one host's generator during the window. None is unknown.
+    """Activity of one host's generator during the window. None means unknown.
 
     Attributes:
         empty_queue_ratio: share of posted rounds that found the send queue empty.
-        waiting_ratio: share of the time in which it was ready to run and had no CPU.
-        foreign_cpus: lower bound, as some of the kernel's work counts as the generator's.
+        waiting_ratio: share of the time in which the generator was ready to run and had no CPU.
+        foreign_cpus: CPUs of other processes. A lower bound, as some of the kernel's work counts as the generator's.
     """
 
     idle_poll_ratio: float | None = None
@@ -132,7 +132,7 @@ def _activity(
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
-    """Return the growth rate of a quantity. Small ones may appear to shrink by the resolution of clocks."""
+    """Return the growth rate of a quantity, at least 0. Clock resolution may let small ones appear to shrink."""
     if len(samples) < 2:
         return None
     begin, end = quantity(samples[0]), quantity(samples[-1])
@@ -145,13 +145,13 @@ def _waited(sample: AgentSample) -> float | None:
 
 
 def _busy(sample: AgentSample) -> float | None:
-    """Return the CPU seconds of all processes without the kernel threads of software devices."""
+    """Return the CPU seconds of all processes except the kernel threads of software devices."""
     user, system = (sample.host.cpu_seconds.get(kind) for kind in ("user", "system"))
     return None if user is None or system is None else user + system - sample.host.device_cpu_seconds
 
 
 def _miscounted(samples: Sequence[AgentSample]) -> float:
-    """Return the CPUs of `ksoftirqd` that a clock tick outside a soft interrupt counts as `system`."""
+    """Return the CPUs of `ksoftirqd` that were counted as `system`: a clock tick came outside a soft interrupt."""
     threads = _per_second(lambda sample: sample.host.softirq_thread_cpu_seconds, samples) or 0.0
     counted = _per_second(lambda sample: sample.host.cpu_seconds.get("softirq"), samples) or 0.0
     return max(0.0, threads - counted)
@@ -200,7 +200,7 @@ def has_errors(sample: AgentSample) -> bool:
 
 
 def _errors(window: Mapping[str, Sequence[AgentSample]]) -> dict[str, int]:
-    """Return the errors of all hosts but those where only a victim's queue pair failed."""
+    """Return the errors of all hosts, except those where only a victim's queue pair failed."""
     errors: Tally[str] = Tally()
     for samples in window.values():
         engine = samples[-1].engine if samples and not victim.failed_alone(samples[-1]) else None
@@ -211,7 +211,7 @@ def _errors(window: Mapping[str, Sequence[AgentSample]]) -> dict[str, int]:
 
 
 def _fairness(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]) -> float | None:
-    """Return slowest over fastest queue pair since the start, for the least fair flow."""
+    """Return slowest over fastest queue pair, by messages since the start, for the least fair flow."""
     ratios = []
     for flow in plan:
         samples = window.get(flow.requester)
@@ -224,7 +224,7 @@ def _fairness(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]])
 def _slowest_qp_share(
     workload: Workload, plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]
 ) -> float | None:
-    """Return the slowest queue pair's messages over the mean of its flow, for the least fair flow, if enough.
+    """Return the slowest queue pair's messages over the mean of its flow, for the least fair flow with enough of them.
 
     A sample holds the minimum, mean and maximum of their messages. Over a window the minimum grows at least as much as
     the slowest queue pair, which is last at the end and was no further behind at the beginning. So the share is an

@@ -11,7 +11,7 @@ from collie.readings.samples import counter_rates
 
 
 def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
-    """Return the largest share over the priorities, at most 1, as NICs count in steps beyond the window."""
+    """Return the largest share over the priorities, 1 at most: NICs count in steps that can exceed the window."""
     scale = {Unit.MICROSECONDS: 1e-6, Unit.PERCENT: 1e-2}
     ratios = [
         value * scale[counter.unit]
@@ -25,7 +25,7 @@ class SentPause:
     """Pause that a host sent, per sample.
 
     A counter that refreshes once a second has no rate between two samples of 250 ms. So each refresh is spread over the
-    refresh period after it. One in the first period may cover the run before and is left out.
+    refresh period after it. A refresh in the first period may cover the run before, and is left out.
     """
 
     def __init__(self, catalog: Catalog) -> None:

@@ -13,7 +13,7 @@ class WindowPolicy:
 
     Attributes:
         patience_seconds: extra time for a window to become stable and fine enough.
-        averaging_seconds: further time for the mean of a rate that varies about one level.
+        averaging_seconds: more time for the mean of a rate that varies about one level.
         stability: largest coefficient of variation of a stable window. Plain traffic on an emulated CPU has 5 to 10 %.
         resolution: largest share of a window's payload in one step of the accounting.
     """

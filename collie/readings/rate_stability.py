@@ -22,7 +22,7 @@ def is_settled(
     *,
     whole: bool,
 ) -> bool:
-    """Whether every sink's rate has one level in a window, known finely enough.
+    """Whether every sink's rate has one level in a window, and is known finely enough.
 
     With `whole` the window is the whole run, and the mean must be as certain as that of a stable window.
     """
@@ -31,7 +31,7 @@ def is_settled(
 
 
 def may_settle(workload: Workload, recording: Recording, policy: WindowPolicy) -> bool:
-    """Whether the longest run could settle if rates go on to vary as before."""
+    """Whether the rates could settle in the longest run if they continue to vary as before."""
     timelines = recording.timelines()
     window = between(timelines, policy.warm_up_seconds, recording.end)
     found = [
@@ -77,7 +77,7 @@ def _sink_rate(
 ) -> _SinkRate | None:
     """Return the rate of a sink, if known.
 
-    Payload moves in steps of a chain per queue pair. The difference of two samples has the variance of two roundings,
+    Payload moves in steps: one chain per queue pair. The difference of two samples has the variance of two roundings,
     step^2 / 6, which the tolerance includes.
     """
     received = step_rates(curves, window)

@@ -16,12 +16,12 @@ def total(chosen: Sequence[Counter], counters: Mapping[str, float | None]) -> fl
 
 
 def loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float | None:
-    """Return dropped and out-of-sequence packets over all received. None with an unreadable counter."""
+    """Return dropped and out-of-sequence packets over all received packets. None if a counter is unreadable."""
     lost = catalog.of_role(Role.DISCARD, Role.OUT_OF_SEQUENCE)
     received = total(catalog.of_role(Role.RX_PACKETS), counters)
     if not lost or not received or any(counters[counter.name] is None for counter in lost):
         return None
-    # After an RNR NAK the next packet under way is out of sequence, though none was lost.
+    # After an RNR NAK, the next packet under way is out of sequence although none was lost. It is not counted.
     reordered = total(catalog.of_role(Role.OUT_OF_SEQUENCE), counters) or 0.0
     not_ready = total(catalog.of_role(Role.RNR_NAK), counters) or 0.0
     dropped = total(catalog.of_role(Role.DISCARD), counters) or 0.0
@@ -31,7 +31,7 @@ def loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float 
 def rnr_ratio(
     role: str, bps: float | None, workload: Workload, catalog: Catalog, counters: Mapping[str, float | None]
 ) -> float | None:
-    """Return the share of arriving messages refused with an RNR NAK. None for UC and UD, which drop them."""
+    """Return the share of arriving messages refused with an RNR NAK. None for UC and UD, which drop such messages."""
     refused = total(catalog.of_role(Role.RNR_NAK), counters)
     needing = sum(opcode.consumes_receive for opcode, _ in workload.turn) / len(workload.turn)
     if workload.qp_type in {QpType.UC, QpType.UD} or not needing or bps is None or refused is None:

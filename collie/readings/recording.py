@@ -1,6 +1,6 @@
 """The samples of a run on the controller's clock. Pure.
 
-A host's clock is offset by the minimum of (arrival - clock), from the fastest sample.
+A host's clock is shifted by the minimum of (arrival - clock) over its samples, that of the fastest sample.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Timeline = Sequence[tuple[float, AgentSample]]
 """Samples of one host with their seconds since traffic began."""
 
 SAME_MOMENT_SECONDS = 0.005
-"""Travel time of a message, which limits comparisons of hosts' clocks."""
+"""Travel time of a message. It limits how finely clocks of hosts can be compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Shows the samples of a run to a `Watch` as they arrive. Pure.
 
-A sample is shown once its host has two, without waiting for other hosts, which a storm may silence. Only one end of a
-flow counts its payload, so a host's rates come from the newest reading of each flow.
+A sample is shown once its host has two samples. Other hosts are not awaited, because a storm may silence them. Only one
+end of a flow counts its payload, so a host's rates come from the newest reading of each flow.
 """
 
 from __future__ import annotations

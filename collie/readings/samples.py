@@ -41,10 +41,10 @@ class EngineTotals:
     """Totals of the traffic generator since preparation.
 
     Attributes:
-        iterations, idle_polls: rounds over all completion queues, and those that found nothing.
+        iterations, idle_polls: polls of all completion queues, and those polls that found nothing.
         queue_empty: refills that found the send queue empty.
-        errors: failed completions by status, without flushes.
-        wait_seconds: time ready to run without a CPU.
+        errors: failed completions by status, without flushed ones.
+        wait_seconds: time in which it was ready to run and had no CPU.
         queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
     """
 
@@ -65,8 +65,8 @@ class HostCpu:
     """CPU seconds of a host since boot, 0 or empty when unknown.
 
     Attributes:
-        device_cpu_seconds: of kernel threads in which a software device may work.
-        softirq_thread_cpu_seconds: of threads that handle its soft interrupts.
+        device_cpu_seconds: those of kernel threads in which a software device may work.
+        softirq_thread_cpu_seconds: those of threads that handle its soft interrupts.
     """
 
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def names_in(samples: Iterable[AgentSample]) -> dict[str, set[str]]:
 
 
 def present(catalog: Catalog, names: Mapping[str, Collection[str]]) -> Catalog:
-    """Return the counters of a catalog whose names a host has, read or not."""
+    """Return the counters of a catalog whose names a host has, even if their values are unknown."""
     found = tuple(counter for counter in catalog.counters if counter.key[1] in names.get(counter.key[0], ()))
     return replace(catalog, counters=found)
 

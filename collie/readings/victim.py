@@ -3,7 +3,7 @@
 1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself where no flow crosses the network. The requester's
    completions count its payload.
 2. Totals of a device or engine include victim and workload. Errors are the victim's where only its queue pair failed.
-3. UC WRITE is counted by the port's packets, which include the victim's. Such a workload has no victim.
+3. UC WRITE is counted by the port's packets, which would include the victim's. Such a workload has no victim.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ REQUESTER, RESPONDER = f"{NAME}/requester", f"{NAME}/responder"
 ALONE_RUNS = 3
 """Runs of the victim alone. Their median is its undisturbed throughput."""
 MIN_MTU = 1024
-"""Any Ethernet carries it."""
+"""An MTU that any Ethernet carries."""
 
 _BYTES = 65536
 _QUEUE = 16
 """1 MiB outstanding fills any port and is a small part of a switch's buffer."""
 _TIMEOUT = 16
-"""0.27 s, with seven retries. A victim starved for two seconds loses throughput, not its queue pair."""
+"""0.27 s, with seven retries. A victim that starves for two seconds loses throughput, not its queue pair."""
 
 
 def victim(mtu: int, *, remote: bool) -> Workload:

@@ -128,7 +128,7 @@ def _without(
 def _with_credit_waits(
     hosts: Sequence[HostMeasurement], workload: Workload, catalog: Catalog
 ) -> tuple[HostMeasurement, ...]:
-    """Use credit waits in place of pause. On InfiniBand a waiting sender's receivers withhold credits."""
+    """Use credit waits in place of pause. On InfiniBand a sender waits because its receivers withhold credits."""
     waits = {host.host: pause_ratio(catalog, host.counters, Role.XMIT_WAIT) for host in hosts}
     withheld: dict[str, list[float]] = {}
     for stream in streams(workload):
@@ -151,7 +151,7 @@ def _link_changes(timelines: Mapping[str, Timeline], catalog: Catalog) -> Iterat
 
 
 def _problems(window: Mapping[str, Sequence[AgentSample]], catalog: Catalog, errors_reported: bool) -> Iterator[str]:
-    # A gauge, such as queues in an error state, may have had its value before the run.
+    # A gauge, such as the number of queues in an error state, may have had its value before the run.
     moving = (counter for counter in catalog.of_kind(CounterKind.ERROR) if not counter.gauge)
     errors = Catalog(catalog.driver, tuple(counter for counter in moving if counter.canonical != LINK_DOWN))
     for role, samples in window.items():
@@ -161,7 +161,7 @@ def _problems(window: Mapping[str, Sequence[AgentSample]], catalog: Catalog, err
         if (lost := samples[-1].dropped - samples[0].dropped) > 0:
             yield f"host {role} lost {format_count(lost, 'sample')} in the window"
         yield from (f"host {role}: {text}" for text in void_reasons(samples, catalog))
-        if not errors_reported:  # failed completions explain the error counters, and are judged themselves
+        if not errors_reported:  # failed completions explain the error counters, and are judged instead
             moved = (name for name, rate in counter_rates(samples, errors).items() if rate)
             yield from (f"host {role}: error counter {name} moved" for name in moved)
 

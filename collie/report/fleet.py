@@ -138,7 +138,7 @@ def _sign(sign: MetricDeviation) -> Json:
 
 
 class _Cell(NamedTuple):
-    """A host's largest deviation in one component. `level` is 0 to 4, odd from 3 on."""
+    """A host's largest deviation in one component. `level` is 0 to 4, and odd from 3 on."""
 
     level: int | None
     score: str

@@ -15,13 +15,13 @@ from collie.report.json.objects import Json, plain
 from collie.workloads.units import format_value
 
 FIRST_PORT = 18515
-"""perftest's default. Each further pair listens on the next port."""
+"""perftest's default port. Each further pair listens on the next port."""
 
 SECONDS = 10
 
 
 def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
-    """Return shell lines with comments. Without `hosts`, by role, they contain variables."""
+    """Return shell lines with comments. `hosts` are by role. Without them, the lines contain variables."""
     lines = [f"# {line}" for line in _explanation(case)]
     if case.anomaly.is_faithful:
         lines += ["", "# GID: index of the RoCE v2 GID, see /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types."]
@@ -146,7 +146,7 @@ def _listed(pairs: Sequence[PerftestPair]) -> Iterator[str]:
 
 
 def _runs(expression: Expression) -> list[dict[str, str | int]]:
-    # Loopback traffic crosses no port. Beside other traffic it is not compared.
+    # Loopback traffic crosses no port, so it is not compared beside other traffic.
     alone = all(pair.flow.is_loopback for pair in expression.pairs)
     return [
         {

@@ -4,10 +4,10 @@ The *workers* of a *scheduler* are `dask worker` processes that can reach the ho
 it decides, and keeps the record.
 
 1. The controller assigns pairs to workers evenly. Dask neither chooses nor repeats.
-2. A pair whose worker has left gets another one, which repeats the run. After a few, or without one, the pair is lost.
+2. If a pair's worker leaves, another worker repeats the run. If none is left, or a few leave in turn, the pair is lost.
 3. No wait is endless. While a worker runs a task, the scheduler is asked for its workers, with a deadline. A scheduler
    that misses it is not asked again.
-4. The watch of a run acts in the worker. Here it sees the samples after the run.
+4. The watch of a run acts in the worker. The controller's watch gets the samples after the run.
 
 A user who can reach the scheduler can run code on its workers and here (docs/explanation/security.md).
 """
@@ -41,7 +41,7 @@ from collie.workloads.workload import Workload
 
 T = TypeVar("T")
 
-_WORKERS_PER_STEP = 3  # after so many have left during one step, the step is the likely cause
+_WORKERS_PER_STEP = 3  # after this number have left during one step, the step is the likely cause
 _LOOK_SECONDS = 0.5
 _LEAVE_SECONDS = 5.0
 _SPECIFICATIONS = 4096
@@ -49,11 +49,11 @@ _SPECIFICATIONS = 4096
 
 @dataclass(frozen=True)
 class Patience:
-    """Deadlines of a scheduler's first answer, of a worker for a pair, and of the list of workers."""
+    """Deadlines of the connection to a scheduler, of a worker for a pair, and of the list of workers."""
 
     connect_seconds: float = 10.0
     worker_seconds: float = 60.0
-    answer_seconds: Sequence[float] = (12.0, 3.0)  # a slow machine takes 10 s, a stopped controller finds one past
+    answer_seconds: Sequence[float] = (12.0, 3.0)  # slow machines take 10 s. A controller that was stopped asks again
 
 
 _PATIENCE = Patience()
@@ -79,7 +79,7 @@ class Workers:
         self._silent = False
 
     def ask(self, pair: str, function: Callable[..., WorkerReply[T]], *arguments: Any) -> T:
-        """Call a function with a pair's key in its worker, or in another one if that leaves. Arguments are pickled."""
+        """Call a function with a pair's key in the pair's worker. If it leaves, use another. Arguments are pickled."""
         for _ in range(_WORKERS_PER_STEP):
             worker = self._worker(pair)
             try:
@@ -90,7 +90,7 @@ class Workers:
                 raise TestbedError(answer.error)
             if answer.version != __version__:
                 raise TestbedError(f"worker {worker} has Collie {answer.version}, and this is {__version__}")
-            return answer.value  # type: ignore[return-value]  # there is a value where there is no error
+            return answer.value  # type: ignore[return-value]  # a reply without an error has a value
         raise TestbedError(f"{_WORKERS_PER_STEP} workers have left one after another during the same step")
 
     def ask_beside(self, pair: str, function: Callable[..., T | None], *arguments: Any) -> T | None:
@@ -105,7 +105,7 @@ class Workers:
                 return found.get(worker)
             return None
 
-        # The scheduler tries for half a minute to reach a worker that has left.
+        # Watched, because the scheduler tries for half a minute to reach a worker that has left.
         try:
             return self._watched(worker, run)
         except _Vanished:
@@ -161,13 +161,13 @@ class Workers:
                 return frozenset(self._client.sync(self._client.scheduler.ncores, callback_timeout=seconds))
             except TimeoutError:
                 continue
-            except Exception as error:  # OSError first, then dask's AttributeError on a closed connection
+            except Exception as error:  # OSError, and later dask's AttributeError on a closed connection
                 raise self._gone(error) from None
         self._silent = True
         raise TestbedError(f"scheduler {self.address} does not answer within {sum(deadlines):g} s")
 
     def _watched(self, worker: str, call: Callable[[], T]) -> T:
-        """Return the result of a call without a deadline. `_Vanished` if its worker leaves first."""
+        """Return the result of a call without a deadline. Raises `_Vanished` if the worker leaves first."""
         outcome: Future[T] = Future()
 
         def run() -> None:
@@ -225,7 +225,7 @@ class WorkerPair:
         self._asking = Lock()
         self._info: TestbedInfo | None = None
         self._left: Mapping[str, int | None] | None = None
-        self.specification = lru_cache(_SPECIFICATIONS)(self._specification)  # also during a run
+        self.specification = lru_cache(_SPECIFICATIONS)(self._specification)  # answers during a run, too
 
     @property
     def info(self) -> TestbedInfo:
@@ -265,7 +265,7 @@ class WorkerPair:
     def _asked(self, question: Callable[[Testbed], T]) -> T:
         if self._left is not None:
             raise TestbedError(f"{self._name} is closed")
-        with self._asking:  # the pair must stay with this worker
+        with self._asking:  # until the answer, the pair must stay with this worker
             answer: T = self._workers.ask(self._key, in_worker.ask, self._opens, question)
         return answer
 

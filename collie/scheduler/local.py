@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class LocalPairs:
-    """A `ports.Testbed` of two or more equal ones. Single runs and common properties use the first that answers.
+    """A `ports.Testbed` of two or more equal testbeds. Single runs and common properties use the first that answers.
 
     Args:
-        testbeds: by name. Closed with this one.
+        testbeds: by name. They are closed with this testbed.
         absent_ok: lose a silent testbed with its first run, as long as another one answers.
         takes_time: measuring takes real time, even with virtual time in the testbeds.
     """
@@ -42,7 +42,7 @@ class LocalPairs:
             if errors and not (absent_ok and found):
                 raise next(iter(errors.values()))
         except BaseException:
-            with suppress(TestbedError):  # the agents of the others are running
+            with suppress(TestbedError):  # the other testbeds have running agents
                 self.close()
             raise
         self.absent = {name: str(error) for name, error in errors.items()}
@@ -53,7 +53,7 @@ class LocalPairs:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Restrictions of the first."""
+        """Restrictions of the first testbed."""
         return self._first(lambda testbed: testbed.capabilities)
 
     def specification(self, workload: Workload) -> Bound:
@@ -61,18 +61,18 @@ class LocalPairs:
         return self._first(lambda testbed: testbed.specification(workload))
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
-        """Run a workload on the first."""
+        """Run a workload on the first testbed."""
         return self._first(lambda testbed: testbed.measure(workload, run, watch))
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
-        """Watch the ports of all at once."""
+        """Watch the ports of all testbeds at once."""
         present = [testbed for name, testbed in self._testbeds.items() if name not in self.absent]
         found = self._executor.map(lambda testbed: testbed.foreign_uses(), present)
         return tuple(use for uses in found for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
         """Close every pair, even if closing another one fails. Raises the first failure."""
-        # New threads: the others may run until their testbed is closed.
+        # These threads are new, because those of the executor may run until their testbed is closed.
         with ThreadPoolExecutor(len(self._testbeds), "close") as closing:
             closed = [closing.submit(testbed.close) for testbed in self._testbeds.values()]
         self._executor.shutdown()

@@ -1,7 +1,7 @@
 """Tasks of a worker, which dask sends by reference. An error travels as text.
 
-A worker opens the testbed of a pair once, and closes it on request or after some time without a call. One that has left
-its scheduler stops its run at the next sample, because another worker may have the pair.
+A worker opens the testbed of a pair once, and closes it on request or after some time without a call. A worker that has
+left its scheduler stops its run at the next sample, because another worker may have the pair.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _AT_WORK = ("running", "paused")
 
 @dataclass(frozen=True)
 class WorkerReply(Generic[T]):
-    """Value or error of a call, and the worker's version of Collie."""
+    """Value or error of a call, with the worker's version of Collie."""
 
     value: T | None = None
     error: str | None = None
@@ -53,10 +53,10 @@ class _Kept:
             self.timer.cancel()
 
 
-Left = Mapping[str, int | None]  # queue pairs left by a closed testbed, by host; None is unknown
+Left = Mapping[str, int | None]  # queue pairs left by a closed testbed, by host, None if unknown
 
 _kept: dict[str, _Kept] = {}
-_left: dict[str, Left | None] = {}  # of testbeds closed by the timer
+_left: dict[str, Left | None] = {}  # by the key of a pair, for testbeds that the timer closed
 _keeping = Lock()
 
 
@@ -83,7 +83,7 @@ def ask(
 
 
 def close(key: str) -> WorkerReply[Left]:
-    """Close the testbed of a pair. Without it the reply has no value."""
+    """Close the testbed of a pair. If the timer closed it, the reply has that result. Without one it has no value."""
     with _keeping:
         kept = _kept.pop(key, None)
         before = _left.pop(key, None if kept is None else {})
@@ -104,7 +104,7 @@ def _forget(key: str) -> None:
 
 
 def together(before: Left | None, now: Left | None) -> Left | None:
-    """Return the sum over two testbeds of one pair. None if one is unknown."""
+    """Return the sum over two testbeds of one pair. None if either is unknown."""
     if before is None or now is None:
         return None
     counts = {host: (before.get(host, 0), now.get(host, 0)) for host in {**before, **now}}
@@ -113,7 +113,7 @@ def together(before: Left | None, now: Left | None) -> Left | None:
 
 def info(testbed: Testbed) -> TestbedInfo:
     """Return the identity of a testbed."""
-    testbed.specification(Workload())  # later calls then need no host
+    testbed.specification(Workload())  # so that later calls need no host
     return testbed.info
 
 
@@ -132,6 +132,6 @@ def measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed)
 
 
 def specification_beside(key: str, workload: Workload) -> Bound | None:
-    """Return the data sheet's bound, also during a run. None without the pair."""
+    """Return the data sheet's bound, also during a run. None if the pair has no open testbed."""
     kept = _kept.get(key)
     return kept.testbed.specification(workload) if kept is not None else None

@@ -6,13 +6,13 @@ temperature to the last. Stages follow the rank of the counters and start again 
 Rules.
 1. The first `ranking_points` proposals are random and rank the counters by std / mean.
 2. A proposal mutates the current point, or is random without one. The paper mutates "in ONE search dimension" of four:
-   step `group` redraws one of these, step `one` changes one dimension of the space.
-3. A reading that is worse for the NIC replaces the current point. A better one does so with probability exp(-dE / T).
-   The printed algorithm never refreshes M_old. Here it moves with P_old.
+   step `group` redraws one of the four, step `one` changes one dimension of the space.
+3. A reading that is worse for the NIC replaces the current point, and a better one with probability exp(-dE / T).
+   The printed algorithm never refreshes M_old. Here M_old moves with P_old.
 4. Each stage begins at a random point, and so does the walk after an anomaly.
-5. A skipped proposal counts at its temperature (the `continue` of Algorithm 1). A failed or unsupported one does not.
-   After `_PATIENCE` proposals in a row without a measurement, known anomalies surround the point. The walk starts
-   afresh.
+5. A skipped proposal counts as a run at its temperature (the `continue` of Algorithm 1). A failed or unsupported one
+   does not. After `_PATIENCE` proposals in a row without a measurement, known anomalies presumably surround the point,
+   and the walk starts afresh.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from collie.workloads.workload import Workload
 
 _PATIENCE = 20
 _TRIES = 200
-"""Draws of a group that fits the rest of the workload, before one dimension is mutated."""
+"""Limit on draws of a group that fits the rest of the workload. After it, one dimension is mutated."""
 _GROUPS = (
     {
         *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"),
@@ -77,7 +77,7 @@ class Annealing:
         return self._temperature if self._stages.objective else None
 
     def ask(self) -> Workload:
-        """Propose a random point or a neighbour of the current one."""
+        """Propose a random point or a neighbour of the current point."""
         if self._current is not None:
             try:
                 return self._mutated(self._current.workload)

@@ -39,13 +39,13 @@ class Anomaly:
     Attributes:
         id: `a1`, `a2`, ... within the campaign.
         severity: max(pause ratio, 1 - delivered / bound) of the confirming runs, median.
-        workload: the simplest workload that extraction found. Satisfies `mfs`.
-        found_as: the proposed workload.
+        workload: the simplest workload that extraction found. It satisfies `mfs`.
+        found_as: the workload that the search proposed.
         reason: the verdict's sentence with its figures.
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
-        extraction_runs: revisions included.
-        complete: neither the budget nor its limit of runs cut the extraction short.
+        extraction_runs: runs of the extraction, with those of revisions.
+        complete: whether neither the budget nor the limit of runs cut the extraction short.
         trials, passed: runs inside the conditions, and those of them that reproduced the symptom.
         confidence: chance that the next run reproduces it, or None without an explanation.
         revised: earlier explanations that a measurement contradicted, oldest first.
@@ -119,7 +119,7 @@ class KnownAnomalies:
 
 
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:
-    """Name transport and operation, as far as they matter or one forces the other.
+    """Name the transport and the operation if the conditions name them, or if one forces the other.
 
     An incomplete explanation names both.
     """
@@ -209,7 +209,7 @@ _COUNTED = {
     "max_rd_atomic": ("outstanding READ or atomic", "outstanding READs or atomics", " per queue pair"),
     "max_dest_rd_atomic": ("inbound READ or atomic", "inbound READs or atomics", " per queue pair"),
 }
-"""Singular, plural and suffix."""
+"""Singular, plural and suffix of each counted feature."""
 
 
 def _mix(value: object) -> str:

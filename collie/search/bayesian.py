@@ -74,7 +74,7 @@ class Encoding:
         return self._space.nearest(wanted)
 
     def encode(self, workload: Workload) -> dict[str, int]:
-        """Return the parameters of a workload. Idle elements of a list repeat its last."""
+        """Return the parameters of a workload. Idle elements of a list repeat its last element."""
         parameters = {}
         for name, dimension in self._space.dimensions.items():
             value = workload.get(name)
@@ -93,7 +93,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """Optuna's parameters of one workload, and its readings by counter, empty without a measurement."""
+    """Optuna's parameters of one workload, and its readings by counter. They are empty without a measurement."""
 
     parameters: Mapping[str, int]
     readings: Mapping[str, float | None]

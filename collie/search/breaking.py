@@ -1,4 +1,4 @@
-"""Breaking one condition of a minimal feature set and keeping all others: the control of a reproduction."""
+"""Breaks one condition of a minimal feature set and keeps all others, for the controls of a reproduction."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _FACTORS = {**PRODUCTS, "total_qps": ("direction", "qps")}
 
 
 def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Workload | None:
-    """Return the workload, which satisfies `mfs`, with one condition broken, or None if nothing breaks it alone.
+    """Return the workload, which satisfies `mfs`, with one condition broken, or None if nothing breaks only that.
 
     A dimension takes its plain value, or else the value farthest from the threshold. A derived feature moves as far as
-    any mixture of its dimensions allows, with the fewest changed. Where that breaks another condition or a constraint,
-    one more dimension may compensate.
+    any mixture of its dimensions allows, with the fewest changed. If that breaks another condition or a constraint, one
+    more dimension may change to compensate.
     """
     others = [other for other in mfs.conditions if other != condition]
     breaking = [w for w in _candidates(workload, condition, space) if not condition.holds(w)]

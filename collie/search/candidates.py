@@ -1,8 +1,8 @@
 """Candidate workloads for the next probe of an extraction.
 
 *Near* candidates differ from the simplest reproducing workload in one dimension, or keep a derived feature by changing
-two. *Corners* have the plainest values that a hypothesis allows. *Draws* have random values that it allows. *Groups*
-have plain values in several dimensions at once.
+two. *Corners* have the plainest values that a hypothesis allows. *Draws* have random values that a hypothesis allows.
+*Groups* have plain values in several dimensions at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GROUPS = 6
 _DRAWS = 14
 _CHOICE_SHARE = 0.3
 _ORDERED_SHARE = 0.9
-"""Chance that a draw changes a dimension. Choices, such as topology, bring other anomalies that hide this one."""
+"""Chance that a draw changes a dimension. Choices, such as topology, can bring anomalies that hide this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Value:
 
 
 class Candidates:
-    """Proposes workloads. The caller's `possible` excludes those that a known anomaly covers."""
+    """Proposes workloads. The caller's `possible` excludes workloads that a known anomaly covers."""
 
     def __init__(
         self, space: Space, limits: CandidateLimits, rng: Random, possible: Callable[[Workload], bool]
@@ -108,7 +108,7 @@ class Candidates:
         )
 
     def _made(self, simplest: Workload, picked: Mapping[str, Any]) -> Workload | None:
-        """Return the workload with these values, else the nearest valid one. None if not `possible` or the simplest."""
+        """Return the nearest valid workload with these values. None if it is not `possible`, or is the simplest."""
         workload: Workload | None = simplest.with_(**picked)
         if workload is not None and not self._space.allows(workload):
             workload = self._space.nearest({name: workload.get(name) for name in self._space.dimensions})
@@ -160,7 +160,7 @@ def _outwards(ladder: Any, plain: int) -> list[int]:
 
 
 def _by_other_means(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
-    """Yield changes of two dimensions that keep a derived feature: equal, or for a product at least as large."""
+    """Yield changes of two dimensions that keep a derived feature equal, or a product at least as large."""
     for one, other in (("memory", "peer_memory"), ("numa_node", "peer_numa_node")):
         if one in space.dimensions and other in space.dimensions and simplest.get(one) != simplest.get(other):
             yield {one: simplest.get(other), other: simplest.get(one)}

@@ -24,7 +24,7 @@ MAX_DISCRIMINATING = 3
 _MIN_FACTOR = 2.0
 _FLOOR_PER_PACKET = 1e-3
 _GAUGE_FLOOR = 1.0
-"""Of a gauge, in its unit: a percentage that moves by less than one has not moved."""
+"""Floor of a gauge, in its unit. A percentage that moves by less than one has not moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class DiscriminatingCounter:
     """One counter that an anomaly moved.
 
     Attributes:
-        component: the component that it points at.
-        factor: reading over that of plain traffic, the smaller of per second and per packet.
+        component: the component to which the counter points.
+        factor: reading over the reading of plain traffic, per second or per packet, whichever is smaller.
     """
 
     counter: str
@@ -92,7 +92,7 @@ _CAUSES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("network stack",), "the host's network stack refuses packets"),
     (("netdev",), "the Ethernet device below drops packets"),
 )
-"""By words of the component's name, most specific first."""
+"""Causes by words of the component's name, most specific first."""
 
 _EFFECTS = {
     Symptom.WRONG_PAYLOAD: "and bytes arrive wrong",
@@ -124,7 +124,7 @@ _Run = tuple[Measurement, float]
 
 
 def _advance(counter: Counter, reproduced: _Run, plain: Sequence[_Run], typical: float) -> float | None:
-    """Return the advance by its worst measure, as a logarithm, or None when unknown or within the spread.
+    """Return the smallest advance of all measures, as a logarithm, or None when unknown or within the spread.
 
     `typical` is the packets/s of plain traffic, for the floor of rates per second.
     """

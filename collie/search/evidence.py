@@ -51,7 +51,7 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
     if verdict.is_normal:
         return -1.0
     if not symptom.is_related(verdict.symptom):
-        # Pause is judged before throughput. A run judged by throughput therefore did not pause, but not the reverse.
+        # Pause is judged before throughput. So a low-throughput run did not pause. A paused run may lack throughput.
         absent = verdict.symptom is not None and symptom.is_looked_for_before(verdict.symptom)
         return -1.0 if absent else 0.0
     like = likeness(cause, verdict.signature)
@@ -60,7 +60,7 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
 
 @dataclass(slots=True)
 class _Votes:
-    """Verdicts on one workload since the extraction began. `margin` is the largest of the reproducing runs."""
+    """Verdicts on one workload since the extraction began. `margin` is the largest margin of the reproducing runs."""
 
     asked: int = 0
     shows: int = 0
@@ -132,16 +132,16 @@ class Evidence:
         return weight
 
     def may_ask(self, workload: Workload, policy: Extraction) -> bool:
-        """Whether another run of a workload could inform."""
+        """Whether another run of a workload could add evidence."""
         if workload in self._silent or workload in self._observed_weights:
             return False
         votes = self._votes.get(workload)
         return votes is None or votes.asked < policy.repeats
 
     def chance_hidden(self, candidates: list[Candidate]) -> Floats:
-        """Return the chance that another anomaly hides each candidate's answer, by the runs nearby."""
+        """Return the chance that another anomaly hides each candidate's answer, estimated from the runs nearby."""
         observed = np.array(self._places)
-        # One by one: all differences at once do not fit the caches.
+        # One candidate at a time, because all differences at once do not fit the caches.
         distances = np.array([np.abs(observed - candidate.place).sum(axis=1) for candidate in candidates])
         near = np.exp(-_NEARNESS * distances)
         return np.asarray((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_PRIOR))
@@ -172,7 +172,7 @@ class Evidence:
         return not healthy and sum(votes.shows > 0 for votes in self._votes.values()) >= _EVERYTHING
 
     def trials(self, mfs: Mfs) -> tuple[int, int]:
-        """Return the reproducing runs inside a set and all runs there, hidden ones left out."""
+        """Count the reproducing runs inside a set, and all runs there without hidden ones."""
         inside = [votes for workload, votes in self._votes.items() if mfs.covers(workload)]
         observed = [weight for workload, weight in self._observed_weights.items() if mfs.covers(workload)]
         passed = sum(votes.shows for votes in inside) + sum(weight >= _BY_CHANCE * _SURELY for weight in observed)

@@ -5,17 +5,17 @@ batching"). Here every run of the search and the extraction is evidence on all c
 
 Terms. The *finding* is the confirmed workload. A *hypothesis* is a conjunction of conditions that holds for the
 finding. A *probe* is a workload that the extraction asks to run. A run *reproduces* the anomaly when it is anomalous
-with the same or a related symptom and the same counters are raised. Another anomaly hides this one and gives no
-evidence (`search.evidence`).
+with the same or a related symptom and the same counters are raised. A run with another anomaly hides this one and
+gives no evidence (`search.evidence`).
 
 Algorithm.
 1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
-2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most: at one half, either answer
-   excludes half of them. Among equals the plainest runs, so the finding becomes simpler.
+2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most. If half of them contain it,
+   either answer excludes half. Among equal candidates the plainest runs, so the finding becomes simpler.
 3. *Stop* when no candidate has an open answer. The most probable hypothesis is the MFS.
 
 Invariant. The finding lies inside every hypothesis. A healthy run costs each hypothesis that covers it a factor of
-`false_negative_rate`, so the MFS covers one only if every alternative fits worse.
+`false_negative_rate`, so the MFS covers a healthy run only if every alternative fits worse.
 
 Worked example. In space `nsdi22` an anomaly needs `wqe_batch >= 16` and `mtu <= 1024`. The finding (seed 3 of `Random`)
 has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain: 46 limits. The 24 probes are
@@ -24,7 +24,7 @@ has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain: 46 li
     1-7      reproduced   makes nine dimensions plain, several at once
     8, 9     healthy      wqe_batch 1: batching is needed
     11, 13   healthy      mtu 4096: the small MTU is needed
-    14-17    mixed        bisects: wqe_batch 16 and mtu 1024 reproduce; mtu 2048, wqe_batch 4 and 8 do not
+    14-17    mixed        bisects: wqe_batch 16 and mtu 1024 reproduce, mtu 2048, wqe_batch 4 and 8 do not
     18-20    reproduced   UD, READ, one direction: transport is irrelevant
     21-24    reproduced   random and plain workloads inside the set
 
@@ -51,7 +51,7 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
 
 Probes = Generator[Workload, Verdict | None, "Extracted"]
-"""Yields workloads; receives a verdict, or None when the workload cannot run."""
+"""Yields workloads. Receives a verdict, or None when the workload cannot run."""
 
 Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
 
@@ -59,7 +59,7 @@ _OPEN_BITS = 0.45
 """Entropy below which an answer counts as known: a chance of 9 or 91 %."""
 _PATIENT_RUNS = 15
 _IMPATIENCE = 0.02
-"""Extra bits required per run beyond `_PATIENT_RUNS`: what stays open that long is often no box."""
+"""Extra bits required per run after `_PATIENT_RUNS`: an answer that stays open so long often means that no box fits."""
 _PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
 _SIBLING_COST = 0.5
@@ -71,9 +71,9 @@ class Extracted:
     """Result of an extraction.
 
     Attributes:
-        workload: the simplest workload found. Satisfies `mfs`.
-        complete: the runs sufficed, or every run inside `mfs` reproduced. Without any condition: every workload
-            reproduces the anomaly.
+        workload: the simplest workload found. It satisfies `mfs`.
+        complete: whether the runs sufficed, or every run inside `mfs` reproduced. Without a condition, whether every
+            workload reproduces the anomaly.
         trials, passed: runs inside `mfs` without hidden ones, and those of them that reproduced.
     """
 
@@ -118,7 +118,7 @@ def extract(
     before = list(measured())
     if not any(other == workload for other, _ in before):
         asked += 1
-        verdict = yield workload  # for the counters
+        verdict = yield workload  # for the counters of the finding
         before += [(workload, verdict)] if verdict is not None else []
     evidence = Evidence(workload, symptom, space, known, before)
     rng = Random(stable_text(workload))

@@ -48,9 +48,9 @@ _MORE_RANDOM = 0.06
 _ALIKE = 0.7
 """Correlation above which goals of a transport are driven in turn."""
 _MOVED = 0.05
-"""Standard deviation, in decades, of a counter that moves."""
+"""Minimum standard deviation, in decades, of a counter that moves."""
 _SOFTNESS = 0.1
-"""Decades below the best value at which a value is a tenth as probable."""
+"""Decades below the best value's prediction at which a value is a tenth as probable."""
 _FREE_MESSAGES = 0.5
 """Share of proposals with random message sizes: goals favour the extremes, and many limits lie between."""
 _MIXES = 10
@@ -78,7 +78,7 @@ class Encoder:
         return row
 
     def utility(self, weights: Floats, dimension: Dimension, value: Any) -> float:
-        """Return the contribution of a value."""
+        """Return the contribution of a value to the predicted reading."""
         code = self._code(dimension, value)
         part = weights[self._slices[dimension.name]]
         return float(sum(weight * feature for weight, feature in zip(part.tolist(), code, strict=True)))
@@ -176,7 +176,7 @@ class Guided:
         return self._queue.pop() if self._queue else None
 
     def _independent(self, readings: Floats, transport: int) -> list[_Goal]:
-        """Return the goals of one transport whose counters moved, without correlated ones."""
+        """Return the goals of one transport whose counters moved, without goals correlated to earlier ones."""
         goals = [
             _Goal(counter, per_message, transport)
             for counter in range(len(self._counters))
@@ -209,7 +209,7 @@ class Guided:
         return chosen
 
     def _random_value(self, dimension: Dimension, fitting: list[Any]) -> Any:
-        """Draw a value, with chance one half from either end of the fitting ones."""
+        """Draw a fitting value. With chance one half, draw it from the two at either end."""
         if isinstance(dimension, Vector):
             return self._random_messages(dimension, fitting)
         if isinstance(dimension, Ordered) and self._rng.random() < 0.5:

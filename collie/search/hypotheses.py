@@ -1,8 +1,8 @@
 """A sample of the posterior over possible explanations, given every run so far.
 
-A *hypothesis* has one threshold for each limit (`search.limits`) and so is a box. A run inside the box reproduces the
-anomaly, a run outside does not, disturbances aside. The prior favours few conditions. The posterior has no closed form,
-because a healthy run only shows that *some* condition is broken. Two moves sample it:
+A *hypothesis* has one threshold for each limit (`search.limits`) and so is a box. Disturbances aside, a run inside the
+box reproduces the anomaly, and a run outside does not. The prior favours few conditions. The posterior has no closed
+form, because a healthy run only shows that *some* condition is broken. Two moves sample it:
 
 1. *Gibbs sampling* redraws one limit of every hypothesis at a time, given its other limits.
 2. A *particle filter* replaces hypotheses that a new run contradicts by copies of those that predicted it.
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _SIZE = 128
-"""The standard error of a chance is at most 4 %."""
+"""Number of hypotheses. The standard error of a chance is then at most 4.4 %."""
 _START_SWEEPS = 20
 """Sweeps over which the evidence gains its full weight, so that early draws do not settle in a local optimum."""
 _SWEEPS = 3
@@ -82,7 +82,7 @@ class Hypotheses:
         self._sweep([1.0] * (_SWEEPS if likelihood.mean() >= _SURPRISE else 4 * _SWEEPS))
 
     def inside(self, points: Floats) -> Flags:
-        """Return which hypotheses contain which points (points, limits), shape (hypotheses, points)."""
+        """Return which hypotheses contain which points, as (hypotheses, points). `points` are (points, limits)."""
         found = np.ones((_SIZE, len(points)), dtype=bool)
         for column, bars in zip(np.ascontiguousarray(points.T), self._bars.T, strict=True):
             found &= column >= bars[:, None]

@@ -1,8 +1,8 @@
 """The limits that an explanation can set: thresholds in turned coordinates.
 
-A *limit* is one side of one feature with all its possible thresholds, from none to the value of the finding: at least
-so many queue pairs, not this opcode. Coordinates are turned so that every limit reads `coordinate >= threshold`. A
-conjunction is then one vector of thresholds, and a workload is inside when no coordinate lies below.
+A *limit* is one side of one feature with all its possible thresholds, from none to the value of the finding. Examples
+are "at least so many queue pairs" and "not this opcode". Coordinates are turned so that every limit reads `coordinate
+>= threshold`. A conjunction is then one vector of thresholds. A workload is inside it when no coordinate lies below.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from collie.workloads.workload import Workload, reader
 Floats = NDArray[np.float64]
 
 _AWAY = 0.3
-"""Chance that a dimension must stay away from plain, where the finding is away from it."""
+"""Prior chance that a dimension must not be plain, if the finding has another value there."""
 _BEYOND = 0.08
-"""Chance of a limit that plain traffic satisfies: "no batching", "messages of at most 1 KiB"."""
+"""Prior chance of a limit that plain traffic satisfies: "no batching", "messages of at most 1 KiB"."""
 _TRANSPORT = frozenset({"qp_type", "opcode"})
-"""Nearly every anomaly depends on these, plain or not."""
+"""Dimensions on which nearly every anomaly depends, plain or not."""
 _DERIVED_SHARE = 0.5
 """Prior weight of a feature of several dimensions, relative to one dimension."""
 _FINEST_STEP = 1.3
@@ -44,8 +44,8 @@ class Limit:
     Attributes:
         op: AT_LEAST, AT_MOST, or EQUAL for "is not this value" of a dimension without order.
         values: possible requirements, least demanding first.
-        thresholds: of the coordinate, shape (1 + values). The first is -inf, no condition.
-        log_prior: shape (1 + values).
+        thresholds: thresholds of the coordinate, shape (1 + values). The first is -inf, no condition.
+        log_prior: logarithm of each threshold's prior chance, shape (1 + values).
     """
 
     feature: str
@@ -86,7 +86,7 @@ class CandidateLimits:
         return np.array(found)
 
     def conditions(self, chosen: Sequence[int], reproduced: Iterable[Workload]) -> list[Condition]:
-        """Return the conditions of a conjunction: for each limit the index of its threshold, or 0 for none.
+        """Return the conditions of a conjunction. `chosen` has the index of each limit's threshold, or 0 for none.
 
         A restricted dimension without order keeps the values of the reproducing workloads, because the others are
         unknown.

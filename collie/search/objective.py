@@ -12,7 +12,7 @@ from collie.detect.measurement import Measurement
 from collie.search.recipe import Recipe
 
 _LEAST = 1e-9
-"""A counter below this value stands still."""
+"""A counter below this value counts as standing still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Objective:
     def energy(self, old: float, new: float) -> float:
         """Return the relative change, negative when it gets worse for the NIC.
 
-        Performance counters (B - A) / A, diagnostic counters (A - B) / B (paper, section 5.1).
+        It is (B - A) / A for performance counters and (A - B) / B for diagnostic counters (paper, section 5.1).
         """
         if self.rises:
             return (old - new) / max(new, _LEAST)
@@ -35,7 +35,7 @@ class Objective:
 class Stages:
     """The objectives of a search, one after another and then from the first again.
 
-    The first `ranking_points` measurements of the recipe rank them.
+    The first measurements rank them, as many as the recipe's `ranking_points`.
     """
 
     def __init__(self, recipe: Recipe, catalog: Catalog) -> None:
@@ -83,7 +83,7 @@ def rank(
 ) -> tuple[Objective, ...]:
     """Order the counters by std / mean over random points, most variable first, within each kind of `drives`.
 
-    Diagnostic counters move before throughput does. Unknown and constant counters are left out. Without any left,
+    Diagnostic counters move before throughput does. Unknown and constant counters are left out. If none is left,
     performance is driven.
     """
     ranked = [

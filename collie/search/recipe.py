@@ -1,4 +1,4 @@
-"""A recipe: everything that fixes a search but the space, the testbed and the seed."""
+"""A recipe: everything that determines a search except the space, the testbed and the seed."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Temperatures and steps of simulated annealing (paper, Algorithm 1; the paper gives no values).
+    """Temperatures and steps of simulated annealing (paper, Algorithm 1, which gives no values).
 
     Attributes:
         start: first temperature. Energies are relative changes, so 1.0 accepts a doubling with 37 %.
-        end: the stage ends below this.
+        end: temperature below which the stage ends.
         decay: factor from one temperature to the next.
         runs_per_temperature: mutations, measured or covered by a known anomaly.
         step: size of one mutation.
@@ -62,11 +62,11 @@ class Sampler(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bayesian:
-    """Bayesian optimisation through optuna (paper, section 7.2, without values).
+    """Bayesian optimisation through optuna (paper, section 7.2, which gives no values).
 
     Attributes:
         sampler: the model.
-        runs_per_counter: proposals measured for one counter before the next.
+        runs_per_counter: proposals measured for one counter before the next counter.
         history: latest observations in the model. Asking slows down as they grow.
     """
 
@@ -114,18 +114,18 @@ class Recipe:
     """The settings of a search.
 
     Attributes:
-        name: as on the command line.
-        strategy: proposes workloads.
+        name: the recipe's name on the command line.
+        strategy: the strategy that proposes workloads.
         ranking_points: random points that rank the counters (std / mean, paper section 5.1).
         schedule: settings of annealing.
         thresholds: readings beyond which a run is anomalous.
         confirmation: policy for confirming a suspicion.
         extraction: settings for extracting minimal feature sets.
-        budget: the default, as on the command line: `10h`, `45m`, `800runs`.
+        budget: the default budget, as on the command line: `10h`, `45m`, `800runs`.
         skip_known: skip workloads that a known MFS covers.
-        drives: kinds of counters to drive, the first kind first, each in the order of rank.
-        explain: extract the minimal feature set of each anomaly. Without one an anomaly is incomplete and covers
-            nothing.
+        drives: kinds of counters to drive, the first kind first. The counters of a kind follow their rank.
+        explain: extract the minimal feature set of each anomaly. Without its set an anomaly is incomplete and
+            covers nothing.
         explain_after_sightings: sightings of a confirmed anomaly before its explanation. 0 explains at once. All
             waiting anomalies are explained once they need the rest of the budget.
         audits: proposals inside each explanation that are measured all the same, to test it.

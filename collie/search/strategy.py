@@ -19,16 +19,16 @@ class ProposalOutcome(StrEnum):
 
     MEASURED = "measured"
     SKIPPED = "skipped"
-    """A known anomaly covers it."""
+    """A known anomaly covers the proposal."""
     FAILED = "failed"
-    """Its traffic could not be set up."""
+    """The traffic could not be set up."""
     UNSUPPORTED = "unsupported"
-    """The device cannot run it, so another proposal is pointless."""
+    """The device cannot run the proposal. To propose it again is pointless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a proposal: `measurement` with `measured` only, and `found` for a confirmed anomaly."""
+    """The answer to a proposal. Only `MEASURED` has a `measurement`. `found` marks a confirmed anomaly."""
 
     outcome: ProposalOutcome
     measurement: Measurement | None = None
@@ -40,12 +40,12 @@ class Strategy(Protocol):
 
     @property
     def driven(self) -> str | None:
-        """The counter that the next proposal is meant to drive, if any."""
+        """The counter that the last proposal is meant to drive, if any."""
         ...
 
     @property
     def temperature(self) -> float | None:
-        """The chance scale of accepting a worse point, falling from 1, or None."""
+        """The falling temperature, which scales the chance to accept a worse point, or None."""
         ...
 
     def ask(self) -> Workload:
@@ -53,5 +53,5 @@ class Strategy(Protocol):
         ...
 
     def tell(self, workload: Workload, answer: Answer) -> None:
-        """Receive the answer to the last proposal."""
+        """Receive the answer to a proposal."""
         ...

@@ -16,12 +16,12 @@ from collie.ssh.timeouts import CLOSE_SECONDS, SEND_TIMEOUT_SECONDS, SLICE_SECON
 
 CHUNK_BYTES = 65536
 
-# Paramiko's errors when a connection ends during use. Reading raises them too, as it widens the SSH window.
+# Paramiko's errors when a connection ends during use. Reading raises them, too, because it enlarges the SSH window.
 CONNECTION_ERRORS = (OSError, EOFError, paramiko.SSHException)
 
 
 class SshChannel:
-    """`Channel` over paramiko. One thread may read while others send. Lines to an ended command are dropped."""
+    """`Channel` over paramiko. One thread may read while others send. Lines to a command that has ended are dropped."""
 
     def __init__(self, session: paramiko.Channel, host: Host, command: str) -> None:
         self._session = session
@@ -30,7 +30,7 @@ class SshChannel:
         self._lines = LineBuffer()
         self._tail = Tail()
         self._sending = threading.Lock()
-        # A channel has one timeout for both directions, so each waits in slices until its deadline.
+        # A channel has one timeout for both directions, so each direction waits in slices until its own deadline.
         session.settimeout(SLICE_SECONDS)
         self._collector = threading.Thread(target=self._collect, name=f"stderr of {host.name}", daemon=True)
         self._collector.start()
@@ -77,7 +77,7 @@ class SshChannel:
         return output.decode(errors="replace")
 
     def _received(self, timeout_seconds: float, what: str) -> Iterator[bytes]:
-        """Yield the output until its end. Data that is already there is read even without time."""
+        """Yield the output until its end. Data that has already arrived is read even after the deadline."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:
@@ -115,7 +115,7 @@ class SshChannel:
             self._session.shutdown_write()
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
-        """End standard input, and after a moment the command."""
+        """End standard input. End the command if it goes on after a moment."""
         self.close_stdin()
         self._session.status_event.wait(wait_seconds)
         with contextlib.suppress(*CONNECTION_ERRORS):

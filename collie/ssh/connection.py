@@ -18,17 +18,17 @@ from collie.ssh.keys import Offer
 from collie.ssh.route import Hop
 from collie.ssh.ssh_agent import AgentFault, AgentKey, SshAgent
 
-# Its threads log lost connections with tracebacks. The same errors reach the caller as exceptions.
+# Paramiko's threads log lost connections with tracebacks. The same errors reach the caller as exceptions.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
 KEEPALIVE_SECONDS = 2
 DEAD_AFTER_MILLISECONDS = 10000
-"""The host is gone when data, such as a keepalive, is unacknowledged for so long."""
+"""A host is gone when it has not acknowledged data, such as a keepalive, for this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Deadlines in seconds: of the server, of the agent, and of its signature, which may wait for a touch."""
+    """Deadlines in seconds of the SSH server and of the SSH agent. Its signature may wait for the touch of a key."""
 
     connect: float = 8.0
     banner: float = 15.0
@@ -46,7 +46,7 @@ class SshConnection:
 
     @property
     def transport(self) -> paramiko.Transport:
-        """The transport to the host, active while TCP holds."""
+        """The transport to the host. It is active while its TCP connection holds."""
         return self._transports[-1]
 
     def close(self) -> None:
@@ -59,8 +59,8 @@ def connect(hops: Sequence[Hop], timeouts: Timeouts) -> SshConnection:
     """Connect hop by hop.
 
     Raises:
-        HostUnreachable: no connection, no authentication, or not in time. The text names the hop, `host` is the last.
-        HostKeyMismatch: a hop presents an unexpected key. Likewise.
+        HostUnreachable: a hop accepts no connection or no key, or is late. The text names it, `host` the last hop.
+        HostKeyMismatch: a hop presents an unexpected host key. Text and `host` are as above.
     """
     transports: list[paramiko.Transport] = []
     try:
@@ -157,7 +157,7 @@ def _reason(error: Exception, timeouts: Timeouts) -> str:
         return f"no answer within {timeouts.connect:g} s"
     if isinstance(error, OSError | EOFError):
         return str(getattr(error, "strerror", None) or error) or "connection closed"
-    if str(error) == "No existing session":  # paramiko's text for a key exchange that timed out
+    if str(error) == "No existing session":  # paramiko's text when a key exchange timed out
         return f"no SSH session within {timeouts.banner:g} s"
     return str(error)
 

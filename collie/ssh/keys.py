@@ -2,7 +2,7 @@
 
 Each offered key reveals the user to a server and uses one of its few attempts. The order is OpenSSH's:
 
-1. private keys named for it. The agent is not asked when one of them is accepted,
+1. private keys named for the server. The agent is not asked when one of them is accepted,
 2. keys of the SSH agent. With `IdentitiesOnly`, only those whose public part is in a file of (1) or (3),
 3. the default keys, `~/.ssh/id_*`, when none is named.
 """
@@ -34,7 +34,7 @@ class Identities:
     Attributes:
         named: private key files. None when the configuration names none, empty when it disables keys.
         only: `IdentitiesOnly`.
-        agent: socket of the SSH agent. Empty for none.
+        agent: socket of the SSH agent. Empty without an agent.
     """
 
     named: tuple[str, ...] | None = None
@@ -49,7 +49,7 @@ class Identities:
 
 @dataclass
 class Offer:
-    """The keys for one server, and for messages: sources of offered keys, files with a passphrase, unusable files."""
+    """The keys for one server. For messages it records the sources of offered keys, locked files and unusable files."""
 
     identities: Identities
     agent: SshAgent
@@ -119,7 +119,7 @@ def _loaded(path: str) -> paramiko.PKey | None:
 
 
 def _public_part(path: str) -> bytes | None:
-    """Return the public key of a file, which may be all it has: an agent may hold the private key."""
+    """Return the public key of a file. The file may have no private key, because an agent may hold it."""
     for file in (f"{path}.pub", path):
         try:
             data = files.read_bytes(file, MAX_BYTES)

@@ -8,13 +8,13 @@ from collie.untrusted import sanitized
 
 KEPT_STDERR_LINES = 50
 MAX_OUTPUT_BYTES = 16 << 20
-"""Limit for a command that runs to its end."""
+"""Limit of the output of a command that runs to its end."""
 LONGEST_LINE_BYTES = 16 << 20
-"""An endpoint of 20,000 queue pairs is under 1 MB."""
+"""An endpoint of 20,000 queue pairs has less than 1 MB."""
 
 
 class LineBuffer:
-    """Bytes in, whole lines out."""
+    """Takes bytes and gives whole lines."""
 
     def __init__(self) -> None:
         self._partial = bytearray()

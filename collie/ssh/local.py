@@ -17,11 +17,11 @@ from collie.ssh.lines import LineBuffer, Tail
 from collie.ssh.timeouts import CLOSE_SECONDS, SEND_TIMEOUT_SECONDS, SLICE_SECONDS
 
 MAX_WAITING_LINES = 16
-"""Beyond them the command waits for a reader."""
+"""With more waiting lines the command waits for a reader."""
 
 
 class LocalChannel:
-    """`Channel` over the pipes of a subprocess. Lines to an ended command are dropped."""
+    """`Channel` over the pipes of a subprocess. Lines to a command that has ended are dropped."""
 
     def __init__(self, process: subprocess.Popen[bytes], host: str, command: str) -> None:
         self.process = process
@@ -34,7 +34,7 @@ class LocalChannel:
         self._sending = threading.Lock()
         assert None not in (process.stdin, process.stdout, process.stderr), "all three are pipes"
         self._stdin = cast("IO[bytes]", process.stdin)
-        os.set_blocking(self._stdin.fileno(), False)  # a write takes what there is room for
+        os.set_blocking(self._stdin.fileno(), False)  # a write takes only what the pipe has room for
         self._room = select.poll()
         self._room.register(self._stdin.fileno(), select.POLLOUT)
         self._readers = [
@@ -76,7 +76,7 @@ class LocalChannel:
         return self._tail.text()
 
     def close(self) -> None:
-        """End standard input, and after a moment the command."""
+        """End standard input. End the command if it goes on after a moment."""
         self._closed = True  # a blocked sender sees it and releases the lock
         with self._sending, contextlib.suppress(BrokenPipeError):
             self._stdin.close()

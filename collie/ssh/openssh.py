@@ -1,4 +1,4 @@
-"""A host over the `ssh` program, where paramiko is missing. Its verification of host keys is never loosened."""
+"""A host over the `ssh` program, for use without paramiko. The program's check of host keys is never loosened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from collie.untrusted import sanitized
 
 CONNECT_SECONDS = 10
 OPENING_SECONDS = 25.0
-"""For the log-in to a busy host."""
+"""Time for the log-in to a busy host."""
 PUT_SECONDS = 60.0
 ALIVE_SECONDS = 2
 ALIVE_COUNT = 5
@@ -45,14 +45,14 @@ cat >"$2"
 test "$(wc -c <"$2")" -eq "$4"
 mv -f -- "$2" "$3"
 """
-"""Writes standard input to a file. Its size is checked, as a lost connection looks like its end."""
+"""Writes standard input to a file. Its size is checked, because a lost connection looks like the end of input."""
 
 
 class OpenSshRemote:
     """`Remote` over the `ssh` program, with one connection per command.
 
-    Only the pinned `host_key` of the inventory is trusted, else only the keys in `known_hosts`, if given. A pinned
-    fingerprint is refused, as `ssh` cannot check it.
+    If the inventory pins a `host_key`, only that is trusted. Otherwise only the keys in `known_hosts` are, if given. A
+    pinned fingerprint is refused, because `ssh` cannot check it.
     """
 
     def __init__(self, host: Host, known_hosts: Path | None = None, config_file: str | None = None) -> None:
@@ -194,14 +194,14 @@ class OpenSshRemote:
         """Return the options that make ssh trust the named keys alone."""
         file, alias = self._known_hosts, {}
         if self._host.host_key:
-            with self._lock:  # `close` may remove it while a session begins
+            with self._lock:  # `close` may remove the folder while a session begins
                 self._keys = self._keys or tempfile.TemporaryDirectory(prefix=_KEYS_PREFIX)
                 file = Path(self._keys.name) / "known_hosts"
                 file.write_text(f"{self.name} {self._host.host_key}\n")
             alias = {"HostKeyAlias": self.name}
         if file is None:
             return {}
-        # Quoted, as the option is a list of files.
+        # The path is quoted, because the option is a list of files.
         return {
             "StrictHostKeyChecking": "yes",
             "UserKnownHostsFile": f'"{file.absolute()}"',
@@ -214,7 +214,7 @@ class OpenSshRemote:
     def _failure(self, stderr: str) -> TestbedError:
         host = self._host
         lines = (line.strip() for line in sanitized(stderr.replace("\r", "")).splitlines())
-        reported = [line for line in lines if line and _KEYS_PREFIX not in line]  # our temporary file
+        reported = [line for line in lines if line and _KEYS_PREFIX not in line]  # without our temporary file
         words = " | ".join(reported[-3:]) or "ssh ended without a message"
         if "host key verification failed" not in stderr.lower():
             return HostUnreachable(host.name, host.address, words)
@@ -232,7 +232,7 @@ class OpenSshRemote:
 
 
 class _OpenSshChannel(LocalChannel):
-    """The pipes of an `ssh`, whose failure is not the end of the output."""
+    """The pipes of an `ssh` process. Its failure raises an error, and does not look like the end of the output."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], host: str, command: str, failure: Callable[[str], TestbedError]
@@ -248,7 +248,7 @@ class _OpenSshChannel(LocalChannel):
         return line
 
     def _status(self) -> int:
-        """Return the exit status of an ssh whose output has ended, 0 if it goes on."""
+        """Return the exit status of an `ssh` process whose output has ended, 0 if the process still runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.process.wait(CLOSE_SECONDS)
         return 0

@@ -93,7 +93,7 @@ class SshRemote:
         return self._reached(start)
 
     def close(self) -> None:
-        """Close the connection. Callers stop waiting for one that is still being made."""
+        """Close the connection. Callers stop waiting for a connection that is still being made."""
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None and not connection.cancel() and connection.exception() is None:
@@ -105,7 +105,7 @@ class SshRemote:
                 channel.invoke_subsystem("sftp")
             return paramiko.SFTPClient(channel)
         except paramiko.SSHException as error:
-            # Refused, or the server's program is missing. Neither ends the connection.
+            # The server refuses SFTP, or lacks the program for it. Neither ends the connection.
             if not (str(error) == "Channel closed." or channel.eof_received) or not channel.get_transport().is_active():
                 raise
             words = "its SSH server takes no files; add `Subsystem sftp internal-sftp` to its sshd_config"
@@ -135,7 +135,7 @@ class SshRemote:
 
 
 def _in_background(name: str, make: Callable[[], SshConnection]) -> Future[SshConnection]:
-    """Make a connection in a thread, so that a caller can stop waiting. A cancelled one is closed once it is made."""
+    """Make a connection in a thread, so that a caller can stop waiting. If cancelled, it is closed once it is made."""
     made: Future[SshConnection] = Future()
 
     def run() -> None:
@@ -167,7 +167,7 @@ def _has_ended(connection: Future[SshConnection]) -> bool:
 
 @contextlib.contextmanager
 def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[threading.Event]:
-    """Close a channel after a time, as paramiko waits forever. Yields an event that is set then."""
+    """Close a channel after a time, because paramiko waits forever. Yield an event that is set at that time."""
     late = threading.Event()
 
     def close() -> None:
@@ -211,5 +211,5 @@ def _make_directories(sftp: paramiko.SFTPClient, directory: str) -> None:
         sftp.stat(directory)
     except FileNotFoundError:
         _make_directories(sftp, posixpath.dirname(directory))
-        with contextlib.suppress(OSError):  # another process made it, or writing the file fails
+        with contextlib.suppress(OSError):  # another process has made it, or writing the file will fail
             sftp.mkdir(directory, 0o700)

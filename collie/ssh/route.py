@@ -47,16 +47,16 @@ def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:
 
     Raises:
         HostUnreachable: the configuration file cannot be followed.
-        TestbedError: it cannot be read.
+        TestbedError: the configuration file cannot be read.
     """
     try:
-        getpass.getuser()  # paramiko's configuration needs it in any case
+        getpass.getuser()  # paramiko's configuration always needs the user's name
     except (KeyError, OSError, ImportError):
         words = f"user {os.getuid()} of this machine has no name; set USER to one"
         raise HostUnreachable(host.name, host.address, words) from None
     try:
         return _route(host, config_file, _load(host, config_file))
-    except (paramiko.SSHException, ImportError) as error:  # canonical names; `Match exec`, without the package for it
+    except (paramiko.SSHException, ImportError) as error:  # from canonical names, or `Match exec` without its package
         raise HostUnreachable(host.name, host.address, f"{config_file} cannot be followed: {error}") from error
 
 
@@ -87,7 +87,7 @@ def _port(text: str, address: str) -> int:
 def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
     path = Path(os.path.expanduser(config_file))
     try:
-        # OpenSSH reads bytes: a comment in another encoding is no reason to refuse the file.
+        # OpenSSH reads bytes, so a comment in another encoding is no reason to refuse the file.
         text = read_bytes(path, MAX_BYTES).decode(errors="replace")
     except FileNotFoundError:
         text = ""

@@ -16,7 +16,7 @@ _SIGN, _SIGNED = 13, 14
 _FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
 MAX_KEYS = 2048
 MAX_BYTES = 256 << 10
-"""As in OpenSSH."""
+"""OpenSSH's limit of a message."""
 
 
 class AgentFault(paramiko.SSHException):
@@ -33,7 +33,7 @@ class AgentKey(paramiko.PKey):
         self.sign = sign
 
     def get_name(self) -> str:
-        """Return the type."""
+        """Return the type of the key."""
         return paramiko.Message(self.blob).get_binary().decode(errors="replace")
 
     def asbytes(self) -> bytes:
@@ -47,7 +47,7 @@ class AgentKey(paramiko.PKey):
 
 
 class SshAgent:
-    """A conversation with the agent at a socket, if any, which begins with `listed`."""
+    """A conversation with the agent at a socket, if there is one. The first call must be `listed`."""
 
     def __init__(self, path: str, answer_seconds: float, sign_seconds: float) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class SshAgent:
         self._socket: socket.socket | None = None
 
     def listed(self) -> list[AgentKey]:
-        """Return its keys. Empty without an agent."""
+        """Return the agent's keys. Empty without an agent."""
         late = f"does not answer within {self._answer_seconds:g} s; start it anew, or unset SSH_AUTH_SOCK to do without"
         if not self._path or not self._connected(late):
             return []
@@ -80,10 +80,10 @@ class SshAgent:
         connection.settimeout(self._answer_seconds)
         try:
             connection.connect(self._path)
-        except BlockingIOError as error:  # its queue of connections is full
+        except BlockingIOError as error:  # the agent's queue of connections is full
             connection.close()
             raise self._fault(late) from error
-        except OSError:  # a stale variable without an agent
+        except OSError:  # the variable is stale: there is no agent
             connection.close()
             return False
         self._socket = connection

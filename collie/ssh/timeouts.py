@@ -1,4 +1,4 @@
-"""Deadlines of commands. The host itself ends one that takes too long, even without the connection."""
+"""Deadlines of commands. The host itself ends a command that takes too long, even after the connection is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SLICE_SECONDS = 0.2
 """A long wait is made of slices, so that it can end early."""
 
 GRACE_SECONDS = 3.0
-"""Added to the host's deadline."""
+"""The controller waits this long beyond the host's deadline."""
 
 TIMED_OUT = (124, 137)
 """Exit status of `timeout` after SIGTERM and SIGKILL."""

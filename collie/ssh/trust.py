@@ -30,11 +30,11 @@ def fingerprint(blob: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TrustedKeys:
-    """The keys that a host may present. No fingerprints for an unknown host.
+    """The keys that a host may present. An unknown host has no fingerprints.
 
     Attributes:
         attempts: signature algorithms to offer, one tuple per connection. The offer decides which key a server shows,
-            so a pinned fingerprint of unknown type may take several.
+            so a pinned fingerprint of unknown type may take several connections.
     """
 
     host: str
@@ -75,7 +75,7 @@ def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: 
 
 
 def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -> TrustedKeys:
-    """Return the keys in OpenSSH's files. Unreadable files and lines count as empty."""
+    """Return the keys in OpenSSH's files. Unreadable files and lines are ignored."""
     keys: dict[str, str] = {}
     revoked: set[str] = set()
     name = address if port == 22 else f"[{address}]:{port}"
@@ -93,7 +93,7 @@ def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -
 
 
 def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Yield marker and key of each line about a host, or of a revoked key. Paramiko rejects a file for one bad line."""
+    """Yield marker and key of each line about a host or a revoked key. Paramiko rejects a file for one bad line."""
     try:
         lines = read_bytes(os.path.expanduser(file), MAX_BYTES).decode(errors="replace").splitlines()
     except OSError:

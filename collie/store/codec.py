@@ -1,7 +1,7 @@
 """From the model to JSON values and back, for everything that a campaign records. Pure: no I/O.
 
 Floats survive exactly. A reading that is infinite or undefined becomes null. Elsewhere such a number is refused. A
-reader raises `ValueError` for anything else than its writer wrote.
+reader raises `ValueError` for anything that its writer cannot have written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collie.workloads.workload import Workload, render
 Json = dict[str, Any]
 T = TypeVar("T")
 
-MAX_VALUES = 100_000  # of one text: a run on eight hosts with 10,000 counters each has 80,000 (20 MB)
+MAX_VALUES = 100_000  # limit on one text: a run on eight hosts with 10,000 counters each has 80,000 (20 MB)
 
 
 def dumps(value: Any) -> str:
@@ -76,7 +76,7 @@ def _decode_mfs(raw: Any) -> Mfs:
 
 
 def _answerable(condition: Condition) -> Condition:
-    """Refuse a condition that no workload could be asked."""
+    """Refuse a condition that cannot be evaluated for any workload."""
     if condition.dimension not in FEATURE_NAMES:
         raise ValueError(f"{condition.dimension[:40]!r} is no feature of a workload")
     is_list, plain_value = isinstance(condition.value, tuple), feature_value(Workload(), condition.dimension)
@@ -112,7 +112,7 @@ _RECORDS = Codec(
         Calibration: Shape(first=("measured_on",)),
     }
 )
-"""Keys stand in the order of the first release."""
+"""How each record is written. Its keys keep the order of the first release."""
 
 encode = _RECORDS.write
 

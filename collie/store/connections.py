@@ -1,6 +1,6 @@
 """Bounded connections to a record, which can come from another user, and bounded reading of its rows.
 
-SQLite refuses a row above `MAX_ROW_BYTES` before it loads it. The schema has the bounds of Collie's few tables.
+SQLite refuses a row above `MAX_ROW_BYTES` before loading it. The bounds of the schema fit Collie's few tables.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collie.store import schema
 
 MAX_ROW_BYTES = 4 << 20  # a run on eight hosts with 10,000 counters each has 3 MiB, most have some kilobytes
 
-MAX_RUNS = 100_000  # numbered from 1; ten a minute take a week
+MAX_RUNS = 100_000  # numbered from 1. Ten runs a minute take a week
 
-_MAX_SQL_BYTES = 16 << 10  # of any statement; Collie's have hundreds of bytes
-_MAX_SCHEMA_STEPS = 2000  # of SQLite's virtual machine: Collie's schema takes a hundred, a cyclic tree has no end
+_MAX_SQL_BYTES = 16 << 10  # limit on a statement. Collie's have hundreds of bytes
+_MAX_SCHEMA_STEPS = 2000  # limit on SQLite's virtual machine: Collie's schema takes a hundred, a cyclic tree has no end
 
 _BUSY_SECONDS = 10.0  # a reader can arrive while the log is emptied
 
@@ -101,7 +101,7 @@ class RowSequence:
     """Successive rows of a table whose first column is their number.
 
     The pages of a hostile file can form a cycle or share content, and yield endless rows. Reading stops at a row out of
-    order, and after more bytes than the file, which can grow, has.
+    order, and when the rows have more bytes than the file has by then.
     """
 
     def __init__(self, size: Callable[[], int]) -> None:

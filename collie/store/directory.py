@@ -13,7 +13,7 @@ from collie.store.vetting import RECORD
 LOCK_NAME = "campaign.lock"
 ANOMALIES = "anomalies"
 
-MAX_BYTES = 4 << 20  # of a file beside the record; a fingerprint has some kilobytes
+MAX_BYTES = 4 << 20  # limit on a file beside the record. A fingerprint has some kilobytes
 
 
 class CampaignDirectory:
@@ -47,7 +47,7 @@ class CampaignDirectory:
                 f"{self.path} already holds a campaign; continue it with --resume {self.path}, "
                 "or name another directory"
             )
-        # A killed creation leaves these, and a caller can have written the others.
+        # A killed creation leaves the first three, and a caller can have written the folders.
         present -= {LOCK_NAME, f"{RECORD}.new", f"{RECORD}.new-journal", self.log.name, self.fingerprints.name}
         if present:
             raise StoreError(
@@ -66,7 +66,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def publish(unfinished: Path, path: Path) -> None:
-    """Give a complete file its name, which survives a crash of the machine."""
+    """Give a complete file its name. The name survives a crash of the machine."""
     os.rename(unfinished, path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

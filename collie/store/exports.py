@@ -1,4 +1,4 @@
-"""Files written from the record, never read back.
+"""Writes files from the record. Collie never reads them back.
 
 `results.jsonl` has one run per line, for grep and jq. `anomalies/ID/` has files for running an anomaly again.
 """

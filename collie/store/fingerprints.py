@@ -25,7 +25,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class KeptFingerprint:
-    """A fingerprint in a file. Host A has position 0. Each accepted change has the next number from 1."""
+    """A fingerprint in a file. Host A has position 0. `number` is 1 at first, then the next per accepted change."""
 
     host: str
     position: int
@@ -78,7 +78,7 @@ def _by_host(kept: Iterable[KeptFingerprint]) -> dict[str, Fingerprint]:
 
 
 def read(path: Path) -> KeptFingerprint:
-    """Read a file that the user named. A link is allowed."""
+    """Read a fingerprint file that the user named. A link is allowed."""
     with _reading():
         return _decoded(path, read_bytes(path, MAX_BYTES))
 

@@ -24,7 +24,7 @@ def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:
-    """Return the last status. None if there is no file. Raises `StoreError` for one that this Collie cannot read."""
+    """Return the last status. None if there is no file. Raises `StoreError` for a file that this Collie cannot read."""
     try:
         return _heartbeat(read_json(read_bytes(path, MAX_BYTES, follow=False).decode()))
     except FileNotFoundError:
@@ -42,5 +42,5 @@ def _heartbeat(raw: Any) -> Heartbeat:
         raise ValueError(f"it has schema {raw.get('schema_version')!s:.40}, and this Collie reads {SCHEMA_VERSION}")
     fields = {key: value for key, value in raw.items() if key != "schema_version"}
     heartbeat = cast("Heartbeat", typed(Heartbeat, fields))
-    _ = heartbeat.updated_at  # raises ValueError for a time that is none
+    _ = heartbeat.updated_at  # raises ValueError if the text is no time
     return heartbeat

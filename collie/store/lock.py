@@ -57,7 +57,7 @@ def _take(file: int) -> None:
 
 
 def is_held(directory: Folder) -> bool:
-    """Whether a process writes the campaign. Writes nothing and blocks no process."""
+    """Whether a process writes the campaign. The check writes nothing and blocks no process."""
     try:
         file = directory.open(LOCK_NAME)
     except (FileNotFoundError, PermissionError):  # another user's campaign, which only that user can write

@@ -1,12 +1,12 @@
-"""Read-only access to a record: neither Collie nor SQLite writes anything in its directory.
+"""Read-only access to a record. Only the index of a running campaign's log is written in its directory.
 
 The state of a record decides how it is opened, each time after `vetting`:
 
-* The user's running campaign: `mode=ro`, with its log. SQLite updates the log's index with the readers' positions.
+* The user's own running campaign: `mode=ro`, with its log. SQLite writes readers' positions into the log's index.
 * A record at rest, without a log and of the current schema: `immutable=1`, in place. SQLite opens no other file and
   takes no lock.
-* Any other, such as that of a killed process, of an older schema, or another user's running campaign: a private copy
-  below `$TMPDIR`, with its log replayed and its schema migrated.
+* Any other record, such as that of a killed process, of an older schema, or another user's running campaign: a private
+  copy below `$TMPDIR`, with its log replayed and its schema migrated.
 
 Readers block no process. If a writer starts or ends meanwhile, a copy is made again, and a record in place is reopened
 before its next answer is used.
@@ -93,7 +93,7 @@ class Reader:
         connection = self._connected(path, "mode=ro")
         if schema.version_of(connection, path) == schema.SCHEMA_VERSION:
             return connection
-        # An older Collie writes it.
+        # An older Collie runs this campaign.
         copy = self._connected(self._private() / RECORD, "mode=rwc")
         with connections.understood(path):
             connection.backup(copy, pages=1000)

@@ -60,7 +60,7 @@ OUTCOMES = frozenset({"measured", "unsupported", *FAILED_OUTCOMES})
 
 
 def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
-    """Count runs, and return the number of the last failed one."""
+    """Count runs, and return the number of the last failed run."""
     outcomes: Counter[str] = Counter()
     elapsed_seconds, last, failed = 0.0, 0, None
     with closing(connection.execute(_SELECT_BRIEF)) as rows:

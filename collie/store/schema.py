@@ -23,7 +23,7 @@ from collie.store.vetting import RECORD
 
 APPLICATION_ID = 0x434F4C49  # COLI
 
-UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the second for names that are not UTF-8
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for names that are not UTF-8
 
 _MAX_TABLES = 100
 _PAGE = 1000
@@ -62,7 +62,7 @@ def _first_tables(connection: sqlite3.Connection) -> None:
 
 def digest(*values: object) -> int:
     """Return the checksum of a row. It protects against faulty disks, not against deliberate changes."""
-    check = zlib.crc32(b"(")  # of `repr(values)`, one value at a time: samples take four times their size in it
+    check = zlib.crc32(b"(")  # of `repr(values)`, but one value at a time: samples take four times their size in `repr`
     for number, value in enumerate(values):
         check = zlib.crc32(f"{', ' if number else ''}{value!r}".encode(errors="surrogatepass"), check)
     return zlib.crc32(b",)" if len(values) == 1 else b")", check)
@@ -73,7 +73,7 @@ DIGESTED = {
     "runs": ("run", "purpose", "outcome", "finished_at_seconds", "workload", "result", "series", "verdict", "driven"),
     "anomalies": ("id", "anomaly"),
 }
-"""The columns of each row's checksum."""
+"""The columns that each row's checksum covers."""
 
 
 def stamp(connection: sqlite3.Connection) -> None:
@@ -86,7 +86,7 @@ def stamp(connection: sqlite3.Connection) -> None:
 
 
 def _keys(connection: sqlite3.Connection, table: str) -> Iterator[tuple[int]]:
-    """Yield the key of every row by pages. It stops at a cycle of a damaged file."""
+    """Yield the key of every row by pages. Raises `DatabaseError` at a cycle of a damaged file."""
     select = f"SELECT rowid FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {_PAGE}"  # noqa: S608 - names are ours
     last = (-1 << 63,)
     while keys := connection.execute(select, last).fetchall():
@@ -173,7 +173,7 @@ def require_tables(connection: sqlite3.Connection, path: Path) -> None:
 def _tables(connection: sqlite3.Connection) -> set[tuple[object, ...]]:
     found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(_MAX_TABLES + 1)
     if len(found) > _MAX_TABLES:
-        return set(found)  # more than Collie creates, so others
+        return set(found)  # more than Collie creates, so some are foreign
     return {(kind, name, sql) for kind, name, sql in found if sql is not None}
 
 

@@ -1,4 +1,4 @@
-"""Packed samples: most of the bytes of a campaign, read only for pictures.
+"""Packed samples. They are most of the bytes of a campaign, and only figures need them.
 
 Most samples of a host name the same readings. Those names are written once, and the readings as rows.
 """
@@ -23,7 +23,7 @@ _LEVEL = 1  # zlib: twice as fast as the default, and hardly larger on such text
 
 
 def encode_series(series: Sequence[Sample]) -> bytes | None:
-    """Pack samples, or return None for none. Above the limits, every second sample of each host is dropped."""
+    """Pack samples, or return None if there are none. Above the limits, every second sample of each host is dropped."""
     if not series:
         return None
     text = _text(series)

@@ -37,7 +37,7 @@ from collie.store.records import INSERT, SELECT_BETWEEN, SELECT_MEASURED, from_r
 from collie.store.vetting import BESIDE, RECORD
 
 _PAGE = Page(200, 8 << 20)  # an abandoned `runs()` must not keep the log from being emptied
-_MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty, of some kilobytes each
+_MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty anomalies, of some kilobytes each
 _ANOMALIES = Page(_MAX_ANOMALIES + 1, 8 << 20)
 
 _CAMPAIGN = "SELECT header, calibration, digest FROM campaign"
@@ -49,7 +49,7 @@ class _Writer:
     """The connection of the lock's holder, for the thread that created it."""
 
     is_current = True
-    """No other process writes."""
+    """Always true: no other process writes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -100,7 +100,7 @@ class SqliteStore:
         directory.prepare()
         with ExitStack() as held:
             held.enter_context(closing(CampaignLock(path)))
-            directory.prepare()  # again: another process may have taken and released the lock meanwhile
+            directory.prepare()  # checks again: another process may have held the lock meanwhile
             _make(directory, header, calibration or Calibration())
             return cls(directory, held, writes=True)
 
@@ -288,7 +288,7 @@ class SqliteStore:
         return self._answer(lambda connection: most.of(connection.execute(query, values)))
 
     def _answer(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Return an answer of the record. Ask again if it changed below a reader."""
+        """Return an answer of the record. Ask again if the record changed meanwhile."""
         while True:
             try:
                 with understood(self.directory.database):
@@ -305,13 +305,13 @@ class SqliteStore:
 def _make(directory: CampaignDirectory, header: CampaignHeader, calibration: Calibration) -> None:
     row = codec.dumps(codec.encode(header)), codec.dumps(codec.encode(calibration))
     try:
-        for suffix in ("", *BESIDE):  # of a killed creation, or planted
+        for suffix in ("", *BESIDE):  # files of a killed creation, or planted files
             directory.unfinished.with_name(f"{directory.unfinished.name}{suffix}").unlink(missing_ok=True)
         directory.unfinished.touch(0o600, exist_ok=False)  # SQLite gives the files beside it the same mode
         with closing(sqlite3.connect(directory.unfinished, isolation_level=None)) as connection:
             schema.migrate(connection, directory.database)
             connection.execute("INSERT INTO campaign VALUES (1, ?, ?, ?)", (*row, schema.digest(*row)))
-            connection.execute("PRAGMA journal_mode = WAL")  # this takes a rollback journal: do it before the rename
+            connection.execute("PRAGMA journal_mode = WAL")  # uses a rollback journal, so it comes before the rename
         directory.log.mkdir(exist_ok=True)
         publish(directory.unfinished, directory.database)
     except (OSError, sqlite3.OperationalError) as error:

@@ -20,7 +20,7 @@ from collie.errors import StoreError
 from collie.files import Folder, require_regular
 
 RECORD = "campaign.sqlite"
-BESIDE = ("-wal", "-shm", "-journal")  # of files that SQLite reads beside a database
+BESIDE = ("-wal", "-shm", "-journal")  # suffixes of files that SQLite reads beside a database
 
 LOG, INDEX, JOURNAL = (f"{RECORD}{suffix}" for suffix in BESIDE)
 
@@ -56,7 +56,7 @@ class Files:
 
     @property
     def size(self) -> int:
-        """Bytes of both, an upper bound for all rows together."""
+        """Bytes of the record and its log, an upper bound for all rows together."""
         return self.record.size + (self.log.size if self.log else 0)
 
 

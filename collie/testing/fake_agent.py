@@ -3,17 +3,17 @@
 `LocalRemote` runs it as a program with `Archive.of(fake_agent_program())`. It reads the file `behaviour.json` in its
 working directory (all keys optional)::
 
-    {"data_paths": ["pyverbs"],        the available ones
+    {"data_paths": ["pyverbs"],        the available data paths
      "devices": ["rxe0", "rxe1"],
-     "die": "start",                   ends without an answer to this request
-     "die_times": 1,                   at most this often, over all agents of the directory
-     "hang": "connect",                never answers this
+     "die": "start",                   the agent ends without an answer to this request
+     "die_times": 1,                   it ends at most this often, over all agents of the directory
+     "hang": "connect",                it never answers this request
      "fail": {"prepare": {"kind": "setup", "step": "create_qp", "message": "...", "errno_name": "ENOMEM"}},
-     "engine_dies": true,              half a window after `start`
-     "silent": true,                   sends no samples
+     "engine_dies": true,              the engine ends half a window after `start`
+     "silent": true,                   the agent sends no samples
      "bytes_per_second": 1e9,          per flow
-     "swing": 0.25,                    of that, alternately less and more from sample to sample
-     "victim_keeps": 0.25,             of that, the share of a flow `victim` beside others
+     "swing": 0.25,                    share of that rate, alternately less and more from sample to sample
+     "victim_keeps": 0.25,             share of that rate that the flow `victim` keeps beside others
      "wrong_bytes": 16,                of each responder's payload
      "counters": {"hw_counters": {"rcvd_pkts": 1000}},   increase per second
      "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, the same without a run, 0 by default

@@ -49,11 +49,11 @@ class FakeTestbed:
     condition of a planted set, so that a guided search can climb.
 
     Attributes:
-        planted: the first that covers a workload shows.
+        planted: its anomalies. The first one that covers a workload shows.
         line_bps: payload bits/s of each receiving host.
         unsupported: returns why a workload cannot run, or None.
         noise: relative spread of all readings.
-        pause_counters: False for a NIC without them.
+        pause_counters: False for a NIC without pause counters.
         others: foreign uses of the ports.
     """
 
@@ -176,7 +176,7 @@ class FakeClock:
     slept: list[float] = field(default_factory=list)
 
     def monotonic(self) -> float:
-        """Seconds since its creation."""
+        """Seconds since the creation of the clock."""
         return self.seconds
 
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:

@@ -18,7 +18,7 @@ from collie.ports import Measured, RunResult, SetupFailed, Testbed, Unsupported
 from collie.workloads.plan import hosts, sinks
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
-_TRIES = 5  # a set-up can fail; one that fails five times in a row is broken
+_TRIES = 5  # a set-up can fail, but five failures in a row mean a broken testbed
 
 
 class TestbedSuite:
@@ -47,7 +47,7 @@ class TestbedSuite:
 
     @pytest.fixture
     def storm(self) -> Workload | None:
-        """Return a workload that makes a host pause for more than a tenth of the time, or None."""
+        """Return a workload that makes a host send pause for more than a tenth of the time, or None."""
         return None
 
     def test_it_says_what_it_is(self, testbed: Testbed) -> None:

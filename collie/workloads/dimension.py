@@ -31,7 +31,7 @@ class Choice:
         return self.values
 
     def neighbour(self, value: Any, rng: Random) -> Any:
-        """Draw another value, or the same one without an alternative."""
+        """Draw another value, or the same one if there is no other."""
         others = [other for other in self.values if other != value]
         return rng.choice(others) if others else value
 
@@ -104,7 +104,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A list of sizes, used in turn (the paper's request vector, section 4). Its ladder counts, not its range."""
+    """A list of sizes, used in turn (the paper's request vector, section 4). `size` counts lists of ladder values."""
 
     name: str
     max_length: int

@@ -18,7 +18,7 @@ ROLES = tuple(string.ascii_lowercase[: MAX_PARTNERS + 1])
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """`qps` queue pairs from one role (`a`, `b`, ...) to another or the same. An ambiguous flow has a `label`."""
+    """`qps` queue pairs from one role (`a`, `b`, ...) to another or the same. A second such flow has a `label`."""
 
     requester: str
     responder: str
@@ -64,8 +64,8 @@ class Flow:
 def flows(workload: Workload) -> tuple[Flow, ...]:
     """Return the flows of a workload.
 
-    A to B. Several requesters add C, D, ... to B, several responders A to C, D, .... `bidirectional` adds the mirror
-    image of each, `loopback` the sink of A-B to itself. Without `remote`: A to itself.
+    The first is A-B. Several requesters add C-B, D-B, ..., several responders A-C, A-D, .... `bidirectional` adds the
+    reverse of each. `loopback` adds a flow from the sink of A-B to itself. Without `remote`, the only flow is A-A.
     """
     opcodes = workload.opcodes
     if not workload.remote:

@@ -35,7 +35,7 @@ class Record:
         return typical(self._readings.get(workload, ()))
 
     def healthy(self, inside: Callable[[Workload], bool]) -> dict[Workload, int]:
-        """Return the number of healthy runs of each workload of a region that is never anomalous on record."""
+        """Count the healthy runs of each workload that `inside` selects and that is never anomalous on record."""
         return {
             workload: sum(reading.verdict.is_normal for reading in readings)
             for workload, readings in self._readings.items()
@@ -50,8 +50,8 @@ class Record:
         """Return the reason why the record is too weak to call a change new or worse, or None.
 
         The chance that all healthy runs missed the anomaly must be at most `share`, the false-alarm chance of the
-        decision. `alike` selects the workloads on which the baseline is healthy for the same reason. The severity is
-        that of the middle reading, so a disturbance must affect most readings to falsify it.
+        decision. `alike` selects the workloads on which the baseline is healthy for the same reason. The baseline's
+        severity is that of its middle reading, so a disturbance must affect most readings to falsify it.
         """
         if change is Change.NEW:
             agreed = sum(self.healthy(alike).values())
@@ -80,11 +80,11 @@ class GateCase:
     """One workload to compare.
 
     Attributes:
-        mfs: the conditions of the anomaly. Of a neighbour, those that it keeps.
-        complete: all conditions are known. Otherwise the known ones cover no other workload.
+        mfs: the conditions of the anomaly. A neighbour has only those that it keeps.
+        complete: whether all conditions are known. Otherwise the known conditions explain no workload.
         anomaly: argument of `collie reproduce`, also of a neighbour.
         symptom: None for a neighbour.
-        beside: of a neighbour, whether a workload breaks the same condition alone.
+        beside: for a neighbour, tells whether a workload breaks the same condition and no other.
     """
 
     name: str
@@ -109,9 +109,9 @@ class GateCase:
 
 
 def neighbours(case: GateCase, space: Space, record: Record | None) -> list[GateCase]:
-    """Return the healthy neighbours of an anomaly: per condition, a workload that breaks it alone.
+    """Return the healthy neighbours of an anomaly: for each condition, a workload that breaks only this condition.
 
-    A baseline's record restricts them to its healthy workloads.
+    If the baseline answers from a record, a neighbour must be healthy on record.
     """
     found = []
     for condition in case.mfs.conditions:

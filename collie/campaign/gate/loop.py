@@ -30,13 +30,13 @@ from collie.workloads.workload import Workload
 PURPOSE = "gate"
 _SETUP_TRIES = 3
 _NEIGHBOUR_SHARE = 0.4
-"""Of the budget that the anomalies leave."""
+"""Share of the neighbours in the budget that the anomalies leave."""
 _RESERVE = 0.15
 """Share of the search's budget for the comparison of its finds."""
 _FRESH_SIBLINGS = 3
 """Limit on runs of the plain sibling for one side of a comparison. The bound is their median."""
 _RUNS_PER_PAIR = 4
-"""Limit: one run on either side, each with its plain sibling for low throughput."""
+"""Limit on runs of a pair: one run on either side, each with its plain sibling for low throughput."""
 
 
 @dataclass
@@ -46,9 +46,9 @@ class Gate:
     Attributes:
         baseline: None when the baseline answers from its record.
         cases: known anomalies, then the baseline's.
-        budget: of both sides together.
+        budget: common budget of both sides.
         engine: makes the search, given the sets to skip.
-        name_found: gives a find's argument of `collie reproduce`.
+        name_found: returns the argument of `collie reproduce` for a find.
     """
 
     candidate: Measurer
@@ -103,7 +103,7 @@ class Gate:
         return sum(measurer.runs for measurer in self._measurers)
 
     def _limit(self, share: float) -> Budget:
-        """Return the budget at which a part with a share of the rest ends."""
+        """Return the budget that ends a part of the gate after its share of the rest."""
         total, runs = self.budget, self._runs
         seconds = self._elapsed + share * (total.seconds - self._elapsed) if math.isfinite(total.seconds) else math.inf
         return Budget(seconds, None if total.runs is None else runs + math.ceil(share * (total.runs - runs)))
@@ -114,7 +114,7 @@ class Gate:
         measurer.budget = Budget(limit.seconds - others_seconds, runs)
 
     def _replay(self, cases: Sequence[GateCase], share: float, of_rest: float) -> list[GateCase]:
-        """Compare cases within a share of the rest and return those beyond it."""
+        """Compare cases until the share `of_rest` of the budget's rest is spent. Return the cases left over."""
         limit = self._limit(of_rest)
         return [case for case in cases if not self._decide(case, share, limit)]
 
@@ -124,7 +124,7 @@ class Gate:
         try:
             comparison = self._compare(case, share, limit, taken)
         except BudgetSpent as spent:
-            if case.kind is CaseOrigin.NEIGHBOUR:  # neighbours are samples of many, but each anomaly needs an answer
+            if case.kind is CaseOrigin.NEIGHBOUR:  # neighbours are only samples, but each anomaly needs an answer
                 return False
             text = f"{spent}, and too few pairs have been taken"
             comparison = Comparison(Change.INCONCLUSIVE, text, tuple(taken))
@@ -169,9 +169,9 @@ class Gate:
         return self.recipe.confirmation.siblings(verdict) if verdict.is_anomalous else 0
 
     def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> RunReading | None:
-        """Run a workload on one side, again when its set-up fails. None where it cannot run.
+        """Run a workload on one side, and repeat a failed set-up. Return None if the side cannot run it.
 
-        `limit` is of both sides together. `fresh` measures the plain sibling first, because testbeds drift.
+        `limit` is the budget of both sides together. `fresh` measures the plain sibling first, because testbeds drift.
         """
         measurer = self.candidate if side is Side.CANDIDATE else self.baseline
         assert measurer is not None

@@ -30,11 +30,11 @@ class GateSummary:
     """The result of a gate, with its cases in the order of their comparison.
 
     Attributes:
-        untested: number of neighbours beyond the budget.
-        runs: of the candidate, and of the baseline.
+        untested: number of neighbours that the budget did not reach.
+        runs: number of runs of the candidate, and of the baseline.
         elapsed_seconds: testbed time of both.
         search: None without budget for it.
-        paired: the baseline was measured, not read from its record.
+        paired: whether the baseline was measured, not read from its record.
     """
 
     results: tuple[CaseResult, ...]

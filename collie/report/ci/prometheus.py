@@ -11,7 +11,7 @@ from collie.ports import CampaignHeader
 from collie.report.quantities import name_testbed
 
 SUFFIX = ".prom"
-"""node_exporter reads no other files."""
+"""Suffix of the textfile. node_exporter reads no other files."""
 
 Labels = Mapping[str, str]
 Samples = Sequence[tuple[Labels, float | None]]

@@ -105,7 +105,7 @@ class Chart:
 
 
 def found_chart(tracks: Sequence[tuple[str, Sequence[AnomalyMarker]]], end_seconds: float) -> Chart:
-    """Draw the number of known anomalies over time. A track, (title, anomalies), has a panel."""
+    """Draw the number of known anomalies over time. Each track, (title, anomalies), has a panel."""
     across, ticks, title = _time_axis(end_seconds)
     panels: list[Panel] = []
     for name, found in tracks:
@@ -154,7 +154,7 @@ def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_s
 def trace_chart(traces: Sequence[Trace]) -> Chart:
     """Draw readings of one run, a line per host."""
     moments = [seconds for trace in traces for _, samples in trace.hosts for seconds, _ in samples]
-    # A host can sample shortly before the first one starts to send.
+    # A host can take a sample shortly before the first host starts to send.
     across = Scale(min(0.0, *moments), max(1e-3, *moments), _LEFT, _WIDTH - _RIGHT)
     order = hosts_of(traces)
     panels = []

@@ -32,7 +32,7 @@ class Scale:
     logarithmic: bool = False
 
     def place(self, value: float) -> float:
-        """Return a place to a tenth of a unit."""
+        """Return the place of a value, rounded to a tenth of a unit."""
         low, high, at = self.low, self.high, value
         if self.logarithmic:
             low, high, at = math.log10(low), math.log10(high), math.log10(at)
@@ -76,7 +76,7 @@ def _round_values(low: float, high: float, step: float) -> list[float]:
 
 
 def _round_step(least: float) -> float:
-    """Return the next of 1, 2 and 5 times a power of ten."""
+    """Return the smallest step of at least `least`: 1, 2 or 5 times a power of ten."""
     decade = 10.0 ** math.floor(math.log10(least))
     return next(factor * decade for factor in (1, 2, 5, 10) if factor * decade >= least * (1 - 1e-9))
 

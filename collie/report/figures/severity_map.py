@@ -21,7 +21,7 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Cells with one mechanism that share sides, those farthest from the border first."""
+    """Connected cells with one mechanism, those farthest from the border first."""
 
     mechanism: str
     cells: tuple[Cell, ...]
@@ -47,7 +47,7 @@ def title(drawn: SeverityMap) -> str:
 
 
 def fixed_text(drawn: SeverityMap) -> str:
-    """Return the other dimensions in words, where they differ from plain."""
+    """Return in words the other dimensions that are not plain."""
     axes = {"messages" if axis.dimension == "message_bytes" else axis.dimension for axis in (drawn.x, drawn.y)}
     parts = [
         f"{name} {value_text(name, drawn.base.get(name))}"
@@ -79,7 +79,7 @@ def tick_text(axis: MapAxis, value: Any) -> str:
 
 
 def ticks(axis: MapAxis) -> tuple[list[tuple[float, str]], list[float]]:
-    """Return labelled ticks as (place, label), and the places of the other ones."""
+    """Return labelled ticks as (place, label), and the places of all ticks of a logarithmic axis."""
     if not axis.logarithmic:
         every = -(-len(axis.values) // _MAX_TICKS)
         return [(axis.place(value), tick_text(axis, value)) for value in axis.values[::every]], []

@@ -29,10 +29,10 @@ _WIDTH_INCHES, _HEIGHT_INCHES = 6.3, 4.6
 _DPI: Final = 200
 _COLOURS: Final = "magma_r"  # perceptually uniform, and safe for colour-blind readers
 _NORMAL: Final = "#eef0f2"
-_FAINTEST: Final = 0.06  # the smallest anomaly is visible
+_FAINTEST: Final = 0.06  # so that the smallest anomaly is visible
 _ZERO: Final = 1e-9
 _MIN_SHARE: Final = 0.004
-"""Of all cells. A smaller region is named only if no other has its mechanism."""
+"""Share of all cells. A smaller region is named only if no other region has its mechanism."""
 
 _LINE_CHARACTERS: Final = 84
 _LABEL: Final[dict[str, Any]] = {
@@ -119,7 +119,7 @@ def _cells(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
     if np.isnan(values).any():
         from matplotlib.patches import Rectangle
 
-        # Behind the cells, so that it shows where there are none.
+        # The hatching lies behind the cells, so that it shows where there are none.
         axes.add_patch(
             Rectangle((0, 0), 1, 1, transform=axes.transAxes, fill=False, hatch="////", edgecolor="#bbbbbb", zorder=0)
         )

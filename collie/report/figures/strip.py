@@ -23,7 +23,7 @@ _APART = 8.0
 
 @dataclass(frozen=True, slots=True)
 class LadderCell:
-    """A step of a ladder: inside the conditions, and of the simplest or of the plain workload."""
+    """A step of a ladder. It can be inside the conditions, `here` (of the simplest workload), and plain."""
 
     x: float
     width: float
@@ -34,7 +34,7 @@ class LadderCell:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One feature with (middle, text) of the labelled values."""
+    """The strip of one feature. `labels` are (middle, text)."""
 
     feature: str
     y: float
@@ -54,7 +54,7 @@ class Strips:
 
 
 def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
-    """Draw every feature of an MFS. `workload` is the simplest that shows the anomaly."""
+    """Draw every feature of an MFS. `workload` is the simplest workload that shows the anomaly."""
     features = list(dict.fromkeys(condition.dimension for condition in mfs.conditions))
     strips = tuple(
         _strip(feature, [c for c in mfs.conditions if c.dimension == feature], workload, space, row * _ROW + 8)
@@ -109,7 +109,7 @@ def _strip(feature: str, conditions: Sequence[Condition], workload: Workload, sp
 
 
 def _labels(feature: str, steps: Sequence[Any], cells: Sequence[LadderCell]) -> tuple[tuple[float, str], ...]:
-    """Label the ends of the range, here, plain, both ends, then any that fit."""
+    """Label the ends of the inside, then `here` and plain, both ends of the ladder, and all others that fit."""
     taken: list[tuple[float, float]] = []
     labels = []
     for index in _by_weight(cells):

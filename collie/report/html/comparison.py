@@ -18,7 +18,7 @@ from collie.report.html.finding import kinds_of
 from collie.search.anomaly import Anomaly
 
 _EQUAL_SEVERITY = 0.1
-"""Confirmations of one workload differ as much."""
+"""Severities that differ by less are equal. Confirmations of one workload differ as much."""
 
 
 class Likeness(StrEnum):
@@ -30,7 +30,7 @@ class Likeness(StrEnum):
 
 
 class SeverityChange(StrEnum):
-    """Severity against the other campaign."""
+    """Severity compared with that in the other campaign."""
 
     WORSE = "worse"
     MILDER = "milder"
@@ -50,7 +50,7 @@ class ComparedCampaign:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOne:
-    """An anomaly of one campaign, and the runs of the other one inside its conditions."""
+    """An anomaly of one campaign, and the other campaign's runs inside its conditions."""
 
     anomaly: Anomaly
     runs: int
@@ -76,7 +76,7 @@ class InBoth:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPage:
-    """The page. An anomaly that is split in two there appears twice in `both`."""
+    """The page. An anomaly that the other campaign splits in two appears twice in `both`."""
 
     here: ComparedCampaign
     there: ComparedCampaign
@@ -139,7 +139,7 @@ def _side(name: str, store: CampaignStore, context: ReportContext) -> ComparedCa
 
 
 def _only_one(anomaly: Anomaly, elsewhere: ComparedCampaign) -> OnlyOne:
-    known = {anomaly.workload, anomaly.found_as}  # in place of conditions while it has none
+    known = {anomaly.workload, anomaly.found_as}  # they replace the conditions while the anomaly has none
     inside = [
         record.verdict
         for record in elsewhere.records

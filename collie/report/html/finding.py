@@ -54,10 +54,10 @@ class AnomalyView:
 
     Attributes:
         covered: anomalies that its explanation covers.
-        readings, rises: of `run`, which confirmed it, and of `sibling_run`.
-        counters: of `simplest_run`, and of `simplest_sibling_run` or the median of `plain_runs` runs.
-        traces, victim: of `run`.
-        commands: with their effects.
+        readings, rises: those of `run`, which confirmed the anomaly, and of `sibling_run`.
+        counters: those of `simplest_run`, and of `simplest_sibling_run` or the median of `plain_runs` runs.
+        traces, victim: those of `run`.
+        commands: commands with their effects.
     """
 
     anomaly: Anomaly
@@ -84,7 +84,7 @@ class AnomalyView:
 
     @property
     def worst_severity(self) -> float:
-        """Largest severity, those that it explains included."""
+        """Largest severity of the anomaly and of those that it explains."""
         return max(item.severity for item in (self.anomaly, *self.covered))
 
 

@@ -33,13 +33,13 @@ _TAGS: Mapping[Symptom, str] = {
     Symptom.LOSS: "packet loss",
     Symptom.UNFAIRNESS: "starved queue pair",
 }
-"""Clearer alone than the symptom's words."""
+"""Tags that are clearer than the symptom's words when they stand alone."""
 
 
 def write_report(
     store: CampaignStore, path: Path, context: ReportContext | None = None, *, follow: bool = False
 ) -> None:
-    """Write the report of a campaign. Raises as `write_page`."""
+    """Write the report of a campaign. Raises the errors of `write_page`."""
     write_page(render_report(store, context or ReportContext()), path, follow=follow)
 
 
@@ -60,11 +60,11 @@ def write_comparison(
 def write_page(text: str, path: Path, *, follow: bool = False) -> None:
     """Write a page atomically, or directly into a device such as /dev/stdout.
 
-    With `follow` the user chose the path. Without, a link is replaced: another user can have made it.
+    With `follow` the user chose the path. Without `follow` a link is replaced, because another user can have made it.
 
     Raises:
-        UsageError: it cannot be written, with `follow`.
-        StoreUnwritable: it cannot be written, without.
+        UsageError: the page cannot be written, with `follow`.
+        StoreUnwritable: the page cannot be written, without `follow`.
     """
     try:
         if follow and is_odd_output(path):
@@ -73,7 +73,7 @@ def write_page(text: str, path: Path, *, follow: bool = False) -> None:
             return
         target = Path(os.path.realpath(path)) if follow else path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # For its owner alone: the cause of a lost host contains its address.
+        # Only the owner may read the page: the cause of a lost host contains its address.
         with Folder(target.parent) as folder:
             folder.write(target.name, [text])
     except OSError as error:

@@ -37,7 +37,7 @@ def page_data(view: CampaignView) -> Markup:
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 - JSON in which no character is left that HTML knows
+    return Markup(text)  # noqa: S704 - JSON without any character that is special in HTML
 
 
 def _trace(trace: Trace) -> dict[str, list[list[float | None]]]:

@@ -13,7 +13,7 @@ from collie.workloads.plan import sinks
 
 @dataclass(frozen=True, slots=True)
 class CounterComparison:
-    """A reading, by the field of `HostMeasurement`."""
+    """One reading of a host. `field` is that of `HostMeasurement`."""
 
     host: str
     field: str
@@ -36,7 +36,7 @@ class Rise:
 _MAX_RISES = 5
 _MIN_RISE = 2.0
 _SILENT = 1.0
-"""Events per second that count as none: a rise from 0 has no ratio."""
+"""Events per second that count as no event, because a rise from 0 has no ratio."""
 
 
 def rises_of(displayed: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:
@@ -60,7 +60,7 @@ class _Kind:
     field: str
     title: str
     write: Callable[[float | None], str]
-    received: bool = False  # only of receiving hosts
+    received: bool = False  # only for receiving hosts
     rare: bool = False  # omitted where 0 or unknown
 
 

@@ -22,7 +22,7 @@ class FailureGroup:
 
 
 def unanswered(records: Iterable[RunRecord]) -> tuple[FailureGroup, ...]:
-    """Return causes without figures by kind, the most frequent first."""
+    """Return the causes by kind, the most frequent first. Reasons that differ only in figures are one cause."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for record in records:
         for kind, cause, detail in _causes(record):

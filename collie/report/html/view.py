@@ -21,9 +21,9 @@ from collie.report.html.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
 
 _MAX_READINGS = 500_000
-"""On a page. Five thousand runs have 300,000."""
+"""Limit on the readings of a page. Five thousand runs have 300,000."""
 _MAX_DRAWN_SAMPLES = 50_000
-"""On a page. A hundred anomalies on eight hosts have 30,000."""
+"""Limit on the samples drawn on a page. A hundred anomalies on eight hosts have 30,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _with_driven_counter_alone(record: RunRecord) -> RunRecord:
 
 
 def _drawn(store: CampaignStore) -> SeriesOf:
-    """Return a reader of a run's samples, empty once the page is full."""
+    """Return a function that reads a run's samples, or none once the page is full."""
     left = _MAX_DRAWN_SAMPLES
 
     def series_of(run: int) -> Sequence[Sample]:

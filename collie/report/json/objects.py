@@ -24,7 +24,7 @@ from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
 from collie.workloads.workload import render
 
-if TYPE_CHECKING:  # it needs numpy, and a bundle, which has none, imports this module
+if TYPE_CHECKING:  # they need numpy, and a bundle imports this module without numpy
     from collie.campaign.summary import Score, Summary
 
 SCHEMA_VERSION = 1

@@ -27,11 +27,11 @@ class GateContext:
     """The sides of a gate, and its command line.
 
     Attributes:
-        testbed_options: of the candidate, with its space and recipe.
+        testbed_options: options of the candidate's testbed, space and recipe.
         under_test: fields in which the sides can differ.
         campaign: directory of the record.
-        started: RFC 3339, UTC.
-        safety: by side.
+        started: begin of the gate, RFC 3339, UTC.
+        safety: safety record of each side.
     """
 
     baseline: str
@@ -46,7 +46,7 @@ class GateContext:
     safety: Mapping[str, SafetyRecord] = field(default_factory=dict)
 
     def reproduce(self, result: CaseResult) -> str:
-        """Return the command for the candidate."""
+        """Return the command that reproduces a case on the candidate."""
         words = ["collie", "reproduce", result.case.anomaly]
         if result.case.kind is CaseOrigin.NEIGHBOUR:
             words.append("--controls")

@@ -19,7 +19,7 @@ _PURPOSES = {
 
 
 def doing(standing: CampaignProgress) -> str:
-    """Return the activity."""
+    """Return what the campaign is doing."""
     parts = [_PURPOSES.get(standing.purpose, standing.purpose)]
     if standing.driven:
         best = "" if standing.best is None else f" (best so far {format_number(standing.best, ',.4g')})"

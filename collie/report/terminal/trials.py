@@ -75,7 +75,7 @@ def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
     said = []
     if trial.rates_bps:
         said.append(f"delivered: {_middle(trial.rates_bps, rate)}")
-    if any(trial.severities):  # an error has none without a bound
+    if any(trial.severities):  # errors without a bound have no severity
         said.append(f"severity: {_middle(trial.severities, percent)}")
     if said:
         yield TerminalLine(f"    {'; '.join(said)}")
