@@ -29,12 +29,13 @@ STEADY: Final = (
     "receive credits",
     "transmit staging",
     "memory",
+    "posting",
     "wire",
     "ordered reads",
     "peer-to-peer reads",
 )
 TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
-CREDITS, STAGING, MEMORY, PEER_READS = 6, 7, 8, 11
+CREDITS, STAGING, MEMORY, PEER_READS = 6, 7, 8, 12
 
 ARRIVAL: Final = (
     "receive engine",
@@ -317,6 +318,7 @@ def _steady(
         0.0,
         m.asks * staged,
         in_dram,
+        m.asks * subsystem.host.posting_seconds,
         m.moving,
         m.ordered_read,
         redirected * m.payload_bits / bridge.contended_read_bps,
@@ -331,6 +333,7 @@ def _steady(
         m.receives.withheld * sets.receive_misses,
         t.is_read * staged,
         in_dram * sets.write_misses,
+        t.is_read * subsystem.host.posting_seconds,
         m.answering,
         0.0,
         0.0,

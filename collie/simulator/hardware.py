@@ -12,7 +12,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from collie.simulator.pcie import usable_bytes_per_second
-from collie.simulator.quantity import Bytes, Count, HalfShare, PerSecond, Rate, Seconds, Sharpness
+from collie.simulator.quantity import Bytes, Count, HalfShare, PerSecond, Rate, Seconds, SecondsOrNone, Sharpness
 
 
 class Part(BaseModel):
@@ -307,6 +307,8 @@ class HostHardware(Part):
     """Whether every socket has its NIC, so that no buffer is far."""
     gpu: bool
     """Whether the NIC can reach GPU memory."""
+    posting_seconds: SecondsOrNone = 0.0
+    """CPU time of the sending process for one posted message, alone or in a batch. 0 never limits."""
 
 
 class Subsystem(Part):
