@@ -3,8 +3,8 @@
 A workload has at most three flows: from the payload's source to its sink, back, and from the sink to itself. The model
 takes three steps (`docs/explanation/simulator.md` has the equations):
 
-1. Each flow demands what its window, its queue pairs and each resource alone allow. Flows that together overload a
-   resource that slows senders get the same share of their demand.
+1. Each flow demands what its offered load, its window, its queue pairs and each resource alone allow. Flows that
+   together overload a resource that slows senders get the same share of their demand.
 2. A host whose receive side is overloaded pauses its peer for the missing share of the time, or drops packets on a
    lossy priority. Either can drop datagrams whose receive is late.
 3. Loopback traffic that yields gets the rest.
@@ -181,14 +181,16 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
 def _limits(t: TrafficArrays, costs: Costs, n: Numbers) -> Rates:
     source, sink = costs.source, costs.sink
     window = t.qps * t.outstanding
-    forth = n.least(window / source.trip, costs.fetch_limit, 1.0 / n.most(*source.steady.out, *sink.steady.into))
+    forth = n.least(
+        t.offered, window / source.trip, costs.fetch_limit, 1.0 / n.most(*source.steady.out, *sink.steady.into)
+    )
     back = loop = 0.0
     if n.anywhere(t.two_way):
         slowest = n.most(*sink.steady.out, *source.steady.into)
-        back = t.two_way * n.least(window / sink.trip, costs.fetch_limit, 1.0 / slowest)
+        back = t.two_way * n.least(t.offered, window / sink.trip, costs.fetch_limit, 1.0 / slowest)
     if n.anywhere(t.loop):
         slowest = n.most(costs.loopback, *sink.steady.loop)
-        loop = t.loop * n.least(window / sink.round_trip, costs.fetch_limit, 1.0 / slowest)
+        loop = t.loop * n.least(t.offered, window / sink.round_trip, costs.fetch_limit, 1.0 / slowest)
     return forth, back, loop
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import inf
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -68,6 +69,7 @@ class TrafficArrays(NamedTuple):
         small_beside_bulk: share of small messages, if the vector also has bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
         ordering_waits, ordering_pressure: short segments behind bulk ones, and their soft count.
+        offered: messages/s that each flow is offered, infinite with full send queues.
     """
 
     is_read: Quantity
@@ -111,6 +113,7 @@ class TrafficArrays(NamedTuple):
     one_turn: Quantity
     ordering_waits: Quantity
     ordering_pressure: Quantity
+    offered: Quantity
 
 
 def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
@@ -190,6 +193,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         one_turn=sums.one_turn / count,
         ordering_waits=waits / count if dependent else 0.0,
         ordering_pressure=pressure / count,
+        offered=workload.offered_bps / (8.0 * payload / count) if workload.offered_bps else inf,
     )
 
 
