@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from collie.simulator.costs import Costs, HostCosts, PathCosts, costs_of
@@ -144,6 +145,11 @@ def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> Steady
     """Return the steady states of many workloads in arrays. A quantity that is 0 everywhere stays a number."""
     traffic = stack([traffic_of(subsystem, workload) for workload in workloads])
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
+
+
+def with_full_queues(source: Subsystem, sink: Subsystem, state: SteadyState) -> SteadyState:
+    """Return the steady state of the same traffic without its offered load, from the hosts of payload and sink."""
+    return _solve((source, sink), state.traffic._replace(offered=inf), state.costs, state.numbers)
 
 
 def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Costs, n: Numbers) -> SteadyState:
