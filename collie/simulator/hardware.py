@@ -158,6 +158,11 @@ class Pcie(Part):
     """Delay of strictly ordered writes when a short segment follows a bulk one."""
     ordered_read_wait_seconds: Seconds
     """Delay of reads behind these writes."""
+    idle_read_latency_seconds: Seconds = 0.43e-6
+    """Round trip of a memory read on the NIC's socket, without load. [measured] NeoHost shows 0.37 to 0.49 us."""
+    write_latency_seconds: Seconds = 0.2e-6
+    """Way of a write between CPU or memory and the NIC, either way. [measured] About half of an idle read, which also
+    goes back."""
 
     @property
     def bytes_per_second(self) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import inf
+from operator import mul
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -68,6 +70,9 @@ class TrafficArrays(NamedTuple):
         small_beside_bulk: share of small messages, if the vector also has bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
         ordering_waits, ordering_pressure: short segments behind bulk ones, and their soft count.
+        offered: messages/s that each flow is offered, infinite with full send queues.
+        spread: mean of the squared payload over the square of the mean: 1 if all messages are equal.
+        middle, longest: payload of the median message and of the longest one.
     """
 
     is_read: Quantity
@@ -111,6 +116,10 @@ class TrafficArrays(NamedTuple):
     one_turn: Quantity
     ordering_waits: Quantity
     ordering_pressure: Quantity
+    offered: Quantity
+    spread: Quantity
+    middle: Quantity
+    longest: Quantity
 
 
 def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
@@ -190,6 +199,10 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         one_turn=sums.one_turn / count,
         ordering_waits=waits / count if dependent else 0.0,
         ordering_pressure=pressure / count,
+        offered=workload.offered_bps / (8.0 * payload / count) if workload.offered_bps else inf,
+        spread=1.0 if shortest == longest else sum(map(mul, workload.messages, workload.messages)) * count / payload**2,
+        middle=shortest if shortest == longest else sorted(workload.messages)[(count - 1) // 2],
+        longest=longest,
     )
 
 

@@ -62,6 +62,7 @@ def workloads() -> st.SearchStrategy[Workload]:
         send_wq_depth=_counts,
         recv_wq_depth=_counts,
         messages=_sizes,
+        offered_bps=st.just(0) | st.integers(1, 1 << 40),
         max_inline_data=st.integers(0, 1024),
         max_rd_atomic=st.integers(1, 255),
         max_dest_rd_atomic=st.integers(1, 255),
