@@ -38,6 +38,7 @@ LIMITS: Dict[str, Tuple[int, int]] = {
     "sge_count": (1, 1 << 10),
     "send_wq_depth": (1, 1 << 20),
     "recv_wq_depth": (1, 1 << 20),
+    "offered_bps": (0, (1 << 63) - 1),
     "max_rd_atomic": (0, 255),
     "max_dest_rd_atomic": (0, 255),
     "timeout": (0, 31),
@@ -88,6 +89,7 @@ class Workload:
     peer_memory: str = "dram"
     huge_pages: bool = False
     connection: str = "out_of_band"
+    offered_bps: int = 0
 
     @property
     def by_rdma_cm(self) -> bool:
@@ -145,7 +147,7 @@ class Workload:
 
 
 def parse_workload(data: Any) -> Workload:
-    """Parse the workload of a request. GPU memory is ``unsupported``."""
+    """Parse the workload of a request. GPU memory and an offered load are ``unsupported``."""
     if not isinstance(data, Mapping):
         raise bad_request("workload: not an object")
     fields = {field.name for field in dataclasses.fields(Workload)}
@@ -199,6 +201,9 @@ def _check_meaning(workload: Workload) -> None:
             raise bad_request(f"workload: {name} must be dram or gpu")
         if getattr(workload, name) == "gpu":
             raise AgentFault("unsupported", "register", why_no_gpu())
+    if workload.offered_bps:
+        message = "the agent keeps send queues full; it cannot offer a flow less (offered_bps)"
+        raise AgentFault("unsupported", "post", message)
     if workload.by_rdma_cm and workload.qp_type != "RC":
         raise AgentFault("unsupported", "rdma_cm", f"RDMA-CM connects only RC queue pairs here, not {workload.qp_type}")
     _check_opcodes(workload)

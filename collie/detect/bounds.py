@@ -1,8 +1,8 @@
 """The bound of a workload: the throughput that a healthy subsystem delivers for it.
 
 Terms. The *specification* is the data sheet's limit: line rate, PCIe and message rate. *Calibration* holds measured
-ceilings of plain traffic by message size. The *plain sibling* has the workload's transport, message sizes and bytes
-outstanding, at most 16 queue pairs, and all else plain (ADR 0003).
+ceilings of plain traffic by message size. The *plain sibling* has the workload's transport, message sizes, offered load
+and bytes outstanding, at most 16 queue pairs, and all else plain (ADR 0003).
 
 Rules.
 1. The *ceiling* costs no run. It is the specification, or the calibration where that is lower.
@@ -34,7 +34,7 @@ from collie.workloads.workload import Opcode, QpType, Workload
 
 MAX_SIBLING_QPS = 16
 _REMEMBERED_SIBLINGS = 8192
-_ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages")
+_ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages", "offered_bps")
 _IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
 """Fields in which siblings that bracket a bound can differ."""
 

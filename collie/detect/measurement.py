@@ -81,6 +81,15 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds from the post of a message to its completion, over the messages of a flow. Unknown values are None."""
+
+    median_seconds: float | None = None
+    p99_seconds: float | None = None
+    p999_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One host at one moment: rates since the previous sample.
 
@@ -106,6 +115,7 @@ class Measurement:
         notes: remarks that do not void the run: flow control off, a counter that never counts.
         wrong_bytes: payload bytes that differ from those sent, or None without a comparison.
         stopped: the reason why a watch stopped the run. All readings are then means over all samples.
+        latency: by the name of the flow (`workloads.plan.Flow`). Empty without measurement.
         victim: the plain flow beside the workload. Host counters and generator readings include it, other readings not.
     """
 
@@ -119,6 +129,7 @@ class Measurement:
     wrong_bytes: int | None = None
     stopped: str | None = None
     victim: Victim | None = None
+    latency: Mapping[str, Latency] = field(default_factory=dict)
 
     def host(self, name: str) -> HostMeasurement:
         """Return the readings of one host, or raise KeyError."""
@@ -150,6 +161,7 @@ def cut_short(measurement: Measurement, seen: Sequence[Sample], reason: str) -> 
         series=tuple(seen),
         stopped=reason,
         victim=measurement.victim and replace(measurement.victim, beside_bps=None),
+        latency={},
     )
 
 

@@ -46,6 +46,7 @@ def capabilities(group: Sequence[tuple[Host, HostInfo, RdmaPort]]) -> Capabiliti
     partners = len(group) - 1
     alone = f"{len(group)} hosts measure together"
     found = [Restriction(name, alone, at_most=partners) for name in ("requesters", "responders")]
+    found.append(Restriction("offered_bps", "the agent keeps send queues full", at_most=0))
     endpoints = Tally(host.machine for host, _, _ in group)
     for host, info, port in group:
         found += _of_host(host, info, port, endpoints[host.machine])

@@ -186,10 +186,18 @@ REFUSED: Mapping[tuple[str, ...], str] = {
     ("--use_neuron=",): "sends from memory of an accelerator, and a workload's is DRAM or a GPU's",
     ("--aes_xts",): "encrypts what it sends, which no workload does",
     ("--sig_offload",): "signs what it sends, which no workload does",
-    ("--rate_limit=",): "slows the sender down, and a workload's queues are kept full",
-    ("--rate_limit_type=",): "slows the sender down, and a workload's queues are kept full",
-    ("--rate_units=",): "slows the sender down, and a workload's queues are kept full",
-    ("--burst_size=",): "slows the sender down, and a workload's queues are kept full",
+    (
+        "--rate_limit=",
+    ): "slows the sender down queue pair by queue pair or in bursts, and a workload slows a whole flow",
+    (
+        "--rate_limit_type=",
+    ): "slows the sender down queue pair by queue pair or in bursts, and a workload slows a whole flow",
+    (
+        "--rate_units=",
+    ): "slows the sender down queue pair by queue pair or in bursts, and a workload slows a whole flow",
+    (
+        "--burst_size=",
+    ): "slows the sender down queue pair by queue pair or in bursts, and a workload slows a whole flow",
 }
 """Options whose traffic no workload can express."""
 
@@ -213,6 +221,7 @@ REASONS: Mapping[str, str] = {
     "wqe_batch": "a post fits the send queue, which has at most 15000 entries (-t)",
     "signal_every": "a list is signalled at least once (-Q divides -l), single posts at least every 1024 messages",
     "sq_sig_all": "SRD is signalled for every message",
+    "offered_bps": "--rate_limit paces each queue pair in hardware, or bursts of a process in software: no flow evenly",
     "max_inline_data": "at most 912 bytes are inline (-I), and none of what is fetched",
     "max_rd_atomic": "-o sets it for both ends",
     "max_dest_rd_atomic": "-o sets it for both ends",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from collie.detect.measurement import Victim
+from collie.detect.measurement import Latency, Victim
 from collie.workloads.units import format_bytes, format_count, format_list, format_number, format_rate
 
 
@@ -34,6 +34,15 @@ def percent(ratio: float | None) -> str:
     if ratio is None:
         return "unknown"
     return format_number(ratio, ".1%" if 0 < ratio < 0.1 else ".0%")
+
+
+def latency(measured: Latency) -> str:
+    """Format a latency: `3.3 us median, 4.2 us for 99 %, 9.8 us for 99.9 %`."""
+    values = (measured.median_seconds, measured.p99_seconds, measured.p999_seconds)
+    if None in values:
+        return "unknown"
+    median, p99, p999 = (format_number(1e6 * (value or 0.0), ".4g") for value in values)
+    return f"{median} us median, {p99} us for 99 %, {p999} us for 99.9 %"
 
 
 def times(factor: float) -> str:
@@ -75,4 +84,6 @@ def show(dimension: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return format_list(format_bytes(item) if isinstance(item, int) else item for item in value)  # numbers are sizes
+    if dimension == "offered_bps":
+        return format_rate(value)
     return format_bytes(value) if dimension.endswith("_bytes") else str(value)

@@ -38,7 +38,7 @@ _GROUPS = (
         *("requesters", "responders", "remote"),
     },
     {"mrs_per_qp", "mr_bytes"},
-    {"messages"},
+    {"messages", "offered_bps"},
 )
 """The paper's host topology, memory allocation and message pattern (section 4). All else is transport."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from collie.detect.symptom import Symptom
 from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.units import format_bytes, format_list
+from collie.workloads.units import format_bytes, format_list, format_rate
 from collie.workloads.workload import QpType, Workload
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -190,6 +190,8 @@ _PHRASES = {
     "connection == rdma_cm": "queue pairs are connected by RDMA-CM",
     "wqe_batch <= 1": "work requests are posted one by one",
     "signal_every <= 1": "every post completes",
+    "offered_bps <= 0": "send queues are always full",
+    "offered_bps == 0": "send queues are always full",
 }
 
 _COUNTED = {
@@ -235,6 +237,9 @@ def _phrase(condition: Condition) -> str:
         return f"{_NOUNS[name]} has {side} {reproduced}"
     if name == "mtu":
         return f"the path MTU is {side} {reproduced}"
+    if name == "offered_bps":  # 0 is full queues, so it satisfies each "at most"
+        full = " or has full send queues" if op is Op.AT_MOST else ""
+        return f"each flow is offered {side} {format_rate(value)}{full}"
     if name not in _COUNTED:
         return f"{name} is {side} {reproduced}"
     one, several, where = _COUNTED[name]

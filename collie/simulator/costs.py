@@ -30,12 +30,13 @@ STEADY: Final = (
     "receive credits",
     "transmit staging",
     "memory",
+    "posting",
     "wire",
     "ordered reads",
     "peer-to-peer reads",
 )
 TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
-CREDITS, STAGING, MEMORY, WIRE, ORDERED_READS, PEER_READS = 6, 7, 8, 9, 10, 11
+CREDITS, STAGING, MEMORY, WIRE, ORDERED_READS, PEER_READS = 6, 7, 8, 10, 11, 12
 
 ARRIVAL: Final = (
     "receive engine",
@@ -312,6 +313,7 @@ def _steady(
         0.0,
         m.asks * staged,
         in_dram,
+        m.asks * subsystem.host.posting_seconds,
         m.moving,
         m.ordered + m.ordered_read,
         redirected * (m.flushes / bridge.contended_read_bps + (1.0 - m.flushes) / (8.0 * pcie.bytes_per_second)),
@@ -326,6 +328,7 @@ def _steady(
         m.receives.withheld * sets.receive_misses,
         t.is_read * staged,
         in_dram * sets.write_misses,
+        t.is_read * subsystem.host.posting_seconds,
         m.answering,
         0.0,
         0.0,
@@ -340,12 +343,13 @@ def _steady(
 def _lookups(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets
 ) -> tuple[Quantity, Quantity, Quantity]:
-    """Costs of missed contexts, at the requester and at the responder, and of the responder's missed translations.
+    """Costs of missed contexts at the requester and at the responder, and of the responder's missed translations.
 
-    The requester looks up a context for each doorbell. The responder of an RC WRITE checks key, address and packet number before it takes the next packet. Others are
-    looked up early: a SEND with its receive WQE, a READ request in a queue that is read ahead, and UC lookups overlap.
-    What was looked up early waits as a WRITE does when it left the chip again before use. A context stays loaded for
-    all WQEs of a visit. The translations of one post are looked up ahead.
+    The requester looks up a context for each doorbell. The responder of an RC WRITE checks key, address and packet
+    number before it takes the next packet. It looks up others early: a SEND with its receive WQE, a READ request in a
+    queue that it reads ahead, and UC while earlier packets are placed. An entry that was looked up early and left the
+    chip before use costs as much as that of a WRITE. A context stays loaded for all WQEs of a visit. The translations
+    of one post are looked up ahead.
     """
     context, translation = subsystem.context_cache, subsystem.translation_cache
     early = 1.0 - t.is_rc_write
@@ -376,9 +380,9 @@ def _arrival(
     crossing = here.far * m.payload_bits * (m.flushes / link.streamed_rate_bps + (1.0 - m.flushes) / link.rate_bps)
     redirected = here.near_gpu * bridge.redirects * m.payload_bits
     written = m.flushes / bridge.contended_write_bps + (1.0 - m.flushes) / (8.0 * subsystem.pcie.bytes_per_second)
-    # READs: WQEs fetched beyond the outstanding limit leave the chip, with the later blocks of a long scatter list. The
-    # new fetch queues behind the payload reads for this host's responses. WRITEs: the acknowledgement of a small message
-    # finds bulk data in the pipeline, its burst too long for the unit, and its queue pair's state not on chip.
+    # READs: WQEs fetched beyond the outstanding limit leave the chip, with the later blocks of a long list. The new
+    # fetch queues behind the payload reads for this host's responses. WRITEs: the acknowledgement of a small message
+    # finds bulk data in the pipeline, its burst too long for the unit, and the state of its queue pair not on chip.
     held_up = m.scatter * overrun(n, sets.reads, subsystem.reads.scatter_lists)
     held_up = held_up + m.answered * unacknowledged
     to_placement = line_rate / placement_bps

@@ -11,6 +11,8 @@ from collie.simulator.traffic import TrafficArrays
 
 _LOOK_AHEAD_SHARPNESS: Final = 3.0
 
+_OfEnds = tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]
+
 
 class WorkingSets(NamedTuple):
     """Working sets of one host.
@@ -50,9 +52,7 @@ def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[Wo
     )
 
 
-def _of_ends(
-    subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
-) -> tuple[Quantity, ...]:
+def _of_ends(subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity) -> _OfEnds:
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
     ends = flows * t.qps
     regions = ends * t.regions * t.translations

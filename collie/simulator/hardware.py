@@ -12,7 +12,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from collie.simulator.pcie import usable_bytes_per_second
-from collie.simulator.quantity import Bytes, Count, HalfShare, PerSecond, Rate, Seconds, Sharpness
+from collie.simulator.quantity import Bytes, Count, HalfShare, PerSecond, Rate, Seconds, SecondsOrNone, Sharpness
 
 
 class Part(BaseModel):
@@ -163,6 +163,11 @@ class Pcie(Part):
     """Delay of arriving writes by the read of a short segment behind a bulk one, where the list is walked."""
     ordered_read_wait_seconds: Seconds
     """Delay of that read and of those behind it."""
+    idle_read_latency_seconds: Seconds = 0.43e-6
+    """Round trip of a memory read on the NIC's socket, without load. [measured] NeoHost shows 0.37 to 0.49 us."""
+    write_latency_seconds: Seconds = 0.2e-6
+    """Way of a write between CPU or memory and the NIC, either way. [measured] About half of an idle read, which also
+    goes back."""
 
     @property
     def bytes_per_second(self) -> float:
@@ -184,8 +189,8 @@ class Cache(Part):
     outstanding_misses: Count
     """Misses that can delay the receive pipeline at once."""
     look_ahead_ratio: float = Field(default=4.0, ge=1)
-    """Entries, as a multiple of the capacity, that early lookups (SEND, READ and UC) can have in use. With as many, half
-    of the early lookups leave the chip before use and wait as those of RC WRITEs do."""
+    """Entries, as a multiple of the capacity, that early lookups (SEND, READ and UC) can have in use. With as many,
+    half of the early lookups leave the chip before use and wait as those of RC WRITEs do."""
 
 
 class TranslationCache(Cache):
@@ -315,6 +320,8 @@ class HostHardware(Part):
     """Whether every socket has its NIC, so that no buffer is far."""
     gpu: bool
     """Whether the NIC can reach GPU memory."""
+    posting_seconds: SecondsOrNone = 0.0
+    """CPU time of the sending process for one posted message, alone or in a batch. 0 never limits."""
 
 
 class Subsystem(Part):

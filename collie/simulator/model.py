@@ -3,8 +3,8 @@
 A workload has at most three flows: from the payload's source to its sink, back, and from the sink to itself. The model
 takes three steps (`docs/explanation/simulator.md` has the equations):
 
-1. Each flow demands what its window, its queue pairs and each resource alone allow. Flows that together overload a
-   resource that slows senders get the same share of their demand.
+1. Each flow demands what its offered load, its window, its queue pairs and each resource alone allow. Flows that
+   together overload a resource that slows senders get the same share of their demand.
 2. A host whose receive side is overloaded pauses its peer for the missing share of the time, or drops packets on a
    lossy priority. Either can drop datagrams whose receive is late.
 3. Loopback traffic gets the rest: what it yielded, and what a pause for other reasons leaves.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from collie.simulator.costs import Costs, HostCosts, PathCosts, costs_of
@@ -148,10 +149,15 @@ def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> Steady
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
 
 
+def with_full_queues(source: Subsystem, sink: Subsystem, state: SteadyState) -> SteadyState:
+    """Return the steady state of the same traffic without its offered load, from the hosts of payload and sink."""
+    return _solve((source, sink), state.traffic._replace(offered=inf), state.costs, state.numbers)
+
+
 def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Costs, n: Numbers) -> SteadyState:
     capacities = subsystems[0].pcie.bytes_per_second, subsystems[1].pcie.bytes_per_second
     pauses = subsystems[0].receive_buffer.lossless, subsystems[1].receive_buffer.lossless
-    yields = t.loop if subsystems[1].loopback.rate_limited else t.loop * (1.0 - t.streamed)
+    yields = yielding(t, subsystems[1])
     limits = _limits(t, costs, n)
     eager = (limits[0], limits[1], limits[2] * (1.0 - yields))
     held = _held_back(costs, eager, n)
@@ -180,17 +186,24 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
     return SteadyState(t, costs, forth, back, loop, source, sink, lossless, wrong, n)
 
 
+def yielding(t: TrafficArrays, sink: Subsystem) -> Quantity:
+    """Return the share of the loopback traffic that yields to all other traffic."""
+    return t.loop if sink.loopback.rate_limited else t.loop * (1.0 - t.streamed)
+
+
 def _limits(t: TrafficArrays, costs: Costs, n: Numbers) -> Rates:
     source, sink = costs.source, costs.sink
     window = t.qps * t.outstanding
-    forth = n.least(window / source.trip, costs.fetch_limit, 1.0 / n.most(*source.steady.out, *sink.steady.into))
+    forth = n.least(
+        t.offered, window / source.trip, costs.fetch_limit, 1.0 / n.most(*source.steady.out, *sink.steady.into)
+    )
     back = loop = 0.0
     if n.anywhere(t.two_way):
         slowest = n.most(*sink.steady.out, *source.steady.into)
-        back = t.two_way * n.least(window / sink.trip, costs.fetch_limit, 1.0 / slowest)
+        back = t.two_way * n.least(t.offered, window / sink.trip, costs.fetch_limit, 1.0 / slowest)
     if n.anywhere(t.loop):
         slowest = n.most(costs.loopback, *sink.steady.loop)
-        loop = t.loop * n.least(window / sink.round_trip, costs.fetch_limit, 1.0 / slowest)
+        loop = t.loop * n.least(t.offered, window / sink.round_trip, costs.fetch_limit, 1.0 / slowest)
     return forth, back, loop
 
 

@@ -6,6 +6,7 @@ model calls `MANY`, or `ONE`, which is a few times faster for a single point.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Protocol
@@ -26,6 +27,9 @@ class Numbers(Protocol):
     def most(self, *values: Quantity) -> Quantity:
         """Return the maximum, element by element."""
 
+    def log(self, value: Quantity) -> Quantity:
+        """Return the natural logarithm of a positive value."""
+
     def share(self, value: Quantity) -> Quantity:
         """Return the value clipped to 0..1."""
 
@@ -45,6 +49,7 @@ class Numbers(Protocol):
 class _One:
     least: Any = staticmethod(min)
     most: Any = staticmethod(max)
+    log: Any = staticmethod(math.log)
 
     @staticmethod
     def share(value: Quantity) -> Quantity:
@@ -79,6 +84,8 @@ class _Many:
     @staticmethod
     def most(*values: Quantity) -> Quantity:
         return reduce(np.maximum, values)
+
+    log: Any = staticmethod(np.log)
 
     @staticmethod
     def share(value: Quantity) -> Quantity:

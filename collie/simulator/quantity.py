@@ -14,6 +14,9 @@ Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(ge=1)]
 Seconds = Annotated[float, BeforeValidator(parse_seconds), Field(gt=0, le=1)]
 """A time: `0.00000065` or `0.65us`."""
 
+SecondsOrNone = Annotated[float, BeforeValidator(parse_seconds), Field(ge=0, le=1)]
+"""A time that can be 0."""
+
 Rate = Annotated[float, BeforeValidator(parse_rate), Field(ge=1e6, le=1e14)]
 """Bits per second: `200Gbit`."""
 

@@ -12,7 +12,7 @@ def specification(subsystem: Subsystem, workload: Workload) -> Bound:
     """Return the highest payload throughput that one receiving host can get from the network.
 
     It is the minimum over the line rate less headers, each PCIe direction less headers and work requests, and the
-    packet rate.
+    packet rate. No flow gets more than it is offered.
     """
     t = traffic_of(subsystem, workload)
     pcie = subsystem.pcie.bytes_per_second
@@ -23,5 +23,6 @@ def specification(subsystem: Subsystem, workload: Workload) -> Bound:
         pcie / t.place,
         pcie / read,
         subsystem.engine.packets_per_second / t.packets,
+        t.offered,
     )
     return Bound(rate * t.payload * 8, rate * t.packets, "specification")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import mul
@@ -12,19 +12,21 @@ from typing import Final, NamedTuple, overload
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Watch, replayed
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement, Sample, Watch, replayed
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.simulator.capabilities import capabilities, unsupported_reason
+from collie.simulator.hardware import Subsystem
+from collie.simulator.latency import latencies_between
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.noise import RunNoise, draw_noise
 from collie.simulator.readings import COUNTERS, FLEET_COUNTERS, PORT_COUNTERS, counters, counters_between
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import SubsystemFile
-from collie.workloads.plan import HOST_A, HOST_B
+from collie.workloads.plan import HOST_A, HOST_B, flows
 from collie.workloads.pruning import Capabilities, Restriction
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Direction, Workload
 
 HOSTS: Final = (HOST_A, HOST_B)
 WINDOW_SAMPLES: Final = 5
@@ -141,6 +143,7 @@ class SimulatedTestbed:
             stable=noise is None or noise.stable,
             health=_health(workload, noise),
             series=_Series(hosts, noise),
+            latency=_Latencies((self._subsystem, self._peer or self._subsystem), workload, noise),
         )
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
@@ -215,6 +218,40 @@ def _noisy_counters(values: Sequence[float], pause: _Pair, noise: RunNoise, host
 
 def _microseconds(ratio: float | None) -> float:
     return 1e6 * (ratio or 0.0)
+
+
+class _Latencies(Mapping[str, Latency]):
+    """Latency by flow, with the noise of its receiver's throughput.
+
+    Computed on access: a map of ten thousand points needs none.
+    """
+
+    def __init__(self, hosts: tuple[Subsystem, Subsystem], workload: Workload, noise: RunNoise | None) -> None:
+        self._hosts = hosts
+        self._workload = workload
+        self._rates = None if noise is None else dict(zip(HOSTS, noise.throughput, strict=True))
+
+    @cached_property
+    def _by_flow(self) -> Mapping[str, Latency]:
+        a, b = self._hosts
+        found = latencies_between(a, b, evaluate_between(a, b, self._workload))
+        both_ways, loops = self._workload.direction is Direction.BIDIRECTIONAL, self._workload.loopback
+        present = (found.forth, *([found.back] if both_ways else []), *([found.loop] if loops else []))
+        by_flow = {}
+        for flow, latency in zip(flows(self._workload), present, strict=True):
+            slower = 1.0 if self._rates is None else 1.0 / self._rates[flow.sink]
+            quantiles = () if latency is None else tuple(value * slower for value in latency.completion)
+            by_flow[flow.name] = Latency(*quantiles)
+        return by_flow
+
+    def __getitem__(self, flow: str) -> Latency:
+        return self._by_flow[flow]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_flow)
+
+    def __len__(self) -> int:
+        return len(self._by_flow)
 
 
 class _Series(Sequence[Sample]):

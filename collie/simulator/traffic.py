@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import inf
+from operator import mul
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -68,6 +70,9 @@ class TrafficArrays(NamedTuple):
         small_beside_bulk: share of small messages, times the share of bytes that belong to bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
         ordering_waits: short segments behind bulk ones, in lists that are walked entry by entry.
+        offered: messages/s that each flow is offered, infinite with full send queues.
+        spread: mean of the squared payload over the square of the mean: 1 if all messages are equal.
+        middle, longest: payload of the median message and of the longest one.
     """
 
     is_read: Quantity
@@ -109,6 +114,10 @@ class TrafficArrays(NamedTuple):
     small_beside_bulk: Quantity
     one_turn: Quantity
     ordering_waits: Quantity
+    offered: Quantity
+    spread: Quantity
+    middle: Quantity
+    longest: Quantity
 
 
 def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
@@ -141,7 +150,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
     is_read, is_ud, is_rc = workload.opcode is Opcode.READ, qp_type is QpType.UD, qp_type is QpType.RC
     mtu = min(max(workload.mtu, subsystem.wire.minimum_mtu), subsystem.wire.maximum_mtu)
     count, payload = len(workload.messages), sum(workload.messages)
-    longest = max(workload.messages)
+    shortest, longest = min(workload.messages), max(workload.messages)
     sums = _messages(subsystem, workload, mtu)
     headers = sums.packets * packet_overhead_bytes(qp_type) + count * operation.overhead_bytes
     segments = operation.send_segments + (_UD_SEGMENTS if is_ud else 0)
@@ -187,6 +196,10 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         small_beside_bulk=sums.small / count * sums.bulk / payload,
         one_turn=sums.one_turn / count,
         ordering_waits=_ordering_waits(subsystem, workload) / count,
+        offered=workload.offered_bps / (8.0 * payload / count) if workload.offered_bps else inf,
+        spread=1.0 if shortest == longest else sum(map(mul, workload.messages, workload.messages)) * count / payload**2,
+        middle=shortest if shortest == longest else sorted(workload.messages)[(count - 1) // 2],
+        longest=longest,
     )
 
 

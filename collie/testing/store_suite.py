@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Victim
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord, SetupFailed, Unsupported
@@ -51,6 +51,7 @@ MEASUREMENT = Measurement(
     ),
     problems=("link changed",),
     victim=Victim(27e6),
+    latency={"a-b": Latency(3e-6, 4e-6)},
     notes=("host a: PFC is off",),
     series=(
         Sample(0.0, "a", {"x": 0.1, "y": None}),

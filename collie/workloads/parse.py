@@ -9,7 +9,7 @@ from math import gcd
 from typing import Any
 
 from collie.workloads.plan import MAX_PARTNERS
-from collie.workloads.units import parse_bytes
+from collie.workloads.units import parse_bytes, parse_rate
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 _Reader = Callable[[Any], Any]
@@ -44,6 +44,15 @@ def _size(raw: Any) -> int:
 
 def _bytes(raw: Any) -> int:
     return _whole(parse_bytes(raw))
+
+
+def _rate(raw: Any) -> int:
+    if isinstance(raw, int):  # exact, as a float is not
+        return _whole(raw)
+    rate = parse_rate(raw)
+    if not 1 <= rate <= _MAX_WHOLE and rate != 0:
+        raise ValueError(f"{raw!r} is out of range; 1 bit/s is the least, and 0 keeps send queues full")
+    return _whole(round(rate))
 
 
 def _flag(raw: Any) -> bool:
@@ -147,6 +156,7 @@ _READERS: dict[str, _Reader] = {
     "send_wq_depth": _positive,
     "recv_wq_depth": _positive,
     "messages": _sizes,
+    "offered_bps": _rate,
     "max_inline_data": _bytes,
     "max_rd_atomic": _positive,
     "max_dest_rd_atomic": _positive,

@@ -120,8 +120,10 @@ class Workload:
         signal_every: posts per completion. Without effect with `sq_sig_all`.
         sge_count: scatter/gather entries per work request.
         sge_split: `even`, or bytes of the leading entries. The remaining entries share the rest evenly.
-        send_wq_depth, recv_wq_depth: entries of the queues, kept full.
+        send_wq_depth, recv_wq_depth: entries of the queues, kept full without `offered_bps`.
         messages: bytes per work request, used in turn. An atomic always takes 8.
+        offered_bps: payload bits/s that each flow is offered, over all its queue pairs. Loopback is a flow too. 0: send
+            queues are always full.
         max_inline_data: messages up to this size travel inside the work request. 0 disables inlining.
         max_rd_atomic, max_dest_rd_atomic: READs and atomics in flight per queue pair, as requester and as responder.
         timeout: local ACK timeout, 4.096 us x 2^timeout.
@@ -159,6 +161,7 @@ class Workload:
     send_wq_depth: int = 128
     recv_wq_depth: int = 128
     messages: tuple[int, ...] = (65536,)
+    offered_bps: int = field(default=0, metadata=_ADDED)
     max_inline_data: int = 0
     max_rd_atomic: int = 16
     max_dest_rd_atomic: int = 16

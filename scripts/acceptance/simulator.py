@@ -42,6 +42,7 @@ from collie.testing.fakes import ListSink
 from collie.wiring import ADAPTERS
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Memory, Workload
+from tests.support.public_figures import FIGURES, UNMODELLED, shortfalls, summary
 from tests.support.regions import broken, inside, names
 from tests.support.sized import SIZED, threshold
 
@@ -360,8 +361,20 @@ def _random_search(seed: int) -> tuple[list[str], list[float]]:
     return list(first), sorted(first.values())
 
 
+def measurements() -> Result:
+    """Public figures, beside two subsystems that were written without them."""
+    heads = ("figure", "source", "measured", "model", "ratio", "near", "why not")
+    compared = _rows(heads, (figure.cells for figure in FIGURES))
+    left_out = _rows(
+        ("not expressible", "source", "reason"), ((one.text, one.source, one.reason) for one in UNMODELLED)
+    )
+    short = shortfalls()
+    return "\n\n".join([compared, summary(), left_out, *short]), not short
+
+
 PARTS: dict[str, Callable[[], Result]] = {
-    part.__name__: part for part in (triggers, conditions, regions, outside, resources, cures, family, difficulty)
+    part.__name__: part
+    for part in (triggers, conditions, regions, outside, resources, cures, family, measurements, difficulty)
 }
 
 if __name__ == "__main__":

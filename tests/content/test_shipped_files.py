@@ -123,6 +123,7 @@ def test_soft_roce_varies_everything_that_the_driver_honours() -> None:
         "peer_numa_node",
         "memory",
         "peer_memory",
+        "offered_bps",  # the agent keeps send queues full
         "huge_pages",  # the machines keep none, and who gives them some may add the dimension
     }
 

@@ -155,6 +155,20 @@ def test_measure_shows_measurement_and_verdict(tmp_path: Path) -> None:
     assert judged["verdict"]["symptom"] == "pause"
     text = collie("measure", "nsdi22-01", cwd=tmp_path).stdout
     assert "anomalous" in text
+    assert judged["measurement"]["latency"]["a-b"]["p99_seconds"] > 0
+    assert "latency a-b  " in text
+
+
+def test_a_tenth_of_the_line_is_normal_if_no_more_is_offered(tmp_path: Path) -> None:
+    (tmp_path / "light.yaml").write_text("qps: 8\noffered_bps: 20Gbit\n")
+    refused = collie("measure", "light.yaml", cwd=tmp_path, status=2).stderr
+    assert "offered_bps is 0 in space nsdi22 and does not vary" in refused
+    load = "offered_bps: {range: [0, 200Gbit], ladder: [0, 1Gbit, 20Gbit, 200Gbit], plain: 0}"
+    (tmp_path / "loads.yaml").write_text(f"dimensions:\n  qps: {{ladder: [1, 8], plain: 8}}\n  {load}\n")
+    judged = answer("measure", "light.yaml", "--space", "loads.yaml", cwd=tmp_path)
+    assert judged["workload"]["offered_bps"] == 20_000_000_000
+    assert judged["verdict"]["outcome"] == "normal"
+    assert judged["measurement"]["hosts"][1]["delivered_bps"] == pytest.approx(20e9, rel=0.1)
 
 
 def test_spaces_and_counters_are_shown(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Final
 
@@ -18,12 +18,12 @@ from collie.simulator.hardware import Subsystem
 from collie.simulator.model import SteadyState, evaluate
 from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.dimension import Ordered, Vector
-from collie.workloads.plan import sinks
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 MAX_STEP: Final = 0.10
 """Share of the sibling's throughput, or of the time in pause."""
+_PAGE_BYTES: Final = 4096
 SMALL_INTEGER: Final = 16
 """One unit of a smaller count is more than 6 % of it."""
 
@@ -62,27 +62,14 @@ def walks(space: Space, trigger: Workload) -> Iterator[Walk]:
     """Return every ordered dimension through a workload. Each size of its vector and of its split walks alone."""
     for name, dimension in space.dimensions.items():
         if isinstance(dimension, Ordered) and not dimension.ladder_only:
-            yield Walk(name, dimension.ladder, dimension.step, lambda value, name=name: _roomy(trigger, name, value), False)
+            yield Walk(name, dimension.ladder, dimension.step, partial(_counted, trigger, name), False)
         elif isinstance(dimension, Vector):
-            sizes, step = dimension.element.ladder, dimension.element.step
-            if isinstance(trigger.sge_split, str):
-                for position in _distinct(trigger.messages):
-                    yield Walk(
-                        f"messages[{position}]",
-                        sizes,
-                        step,
-                        lambda value, at=position: _sized(trigger, _put(trigger.messages, at, value)),
-                        True,
-                    )
-            else:
-                for position in range(len(trigger.sge_split)):
-                    yield Walk(
-                        f"sge_split[{position}]",
-                        sizes,
-                        step,
-                        lambda value, at=position: _split(trigger, _put(trigger.sge_split, at, value)),
-                        True,
-                    )
+            split = trigger.sge_split
+            at = partial(_sized, trigger) if isinstance(split, str) else partial(_split, trigger, split)
+            sizes = trigger.messages if isinstance(split, str) else split
+            for position in map(sizes.index, dict.fromkeys(sizes)):
+                ladder, unit = dimension.element.ladder, dimension.element.step
+                yield Walk(f"{name}[{position}]", ladder, unit, partial(at, position), True)
 
 
 def steps(file: SubsystemFile, space: Space) -> Iterator[Step]:
@@ -161,28 +148,27 @@ def _runs(hardware: Subsystem, space: Space, workload: Workload) -> bool:
     return not space.violations(workload) and unsupported_reason(hardware, workload) is None
 
 
-def _roomy(trigger: Workload, name: str, value: int) -> Workload:
+def _counted(trigger: Workload, name: str, value: int) -> Workload:
     changed = trigger.with_(**{name: value})
-    if name == "wqe_batch":
-        return changed.with_(
-            send_wq_depth=max(value, trigger.send_wq_depth), recv_wq_depth=max(value, trigger.recv_wq_depth)
-        )
-    return changed
+    batch = changed.wqe_batch
+    return changed.with_(
+        send_wq_depth=max(batch, changed.send_wq_depth), recv_wq_depth=max(batch, changed.recv_wq_depth)
+    )
 
 
-def _put(sizes: Sequence[int], position: int, value: int) -> tuple[int, ...]:
+def _sized(trigger: Workload, position: int, size: int) -> Workload:
+    return _fitting(trigger.with_(messages=_put(trigger.messages, position, size)))
+
+
+def _split(trigger: Workload, split: tuple[int, ...], position: int, size: int) -> Workload:
+    rest = max(1, max(trigger.messages) - sum(split))
+    changed = _put(split, position, size)
+    return _fitting(trigger.with_(sge_split=changed, messages=(sum(changed) + rest,)))
+
+
+def _put(sizes: tuple[int, ...], position: int, value: int) -> tuple[int, ...]:
     return (*sizes[:position], value, *sizes[position + 1 :])
 
 
-def _sized(trigger: Workload, messages: tuple[int, ...]) -> Workload:
-    return trigger.with_(messages=messages, mr_bytes=max(trigger.mr_bytes, -(-max(messages) // 4096) * 4096))
-
-
-def _split(trigger: Workload, split: tuple[int, ...]) -> Workload:
-    rest = max(trigger.messages) - sum(trigger.sge_split)  # type: ignore[arg-type]  # a split of bytes
-    message = sum(split) + max(1, rest)
-    return trigger.with_(sge_split=split, messages=(message,), mr_bytes=max(trigger.mr_bytes, 8 * 1024 * 1024))
-
-
-def _distinct(messages: Sequence[int]) -> list[int]:
-    return [messages.index(size) for size in dict.fromkeys(messages)]
+def _fitting(workload: Workload) -> Workload:
+    return workload.with_(mr_bytes=max(workload.mr_bytes, -(-max(workload.messages) // _PAGE_BYTES) * _PAGE_BYTES))

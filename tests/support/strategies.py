@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Victim
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
@@ -62,6 +62,7 @@ def workloads() -> st.SearchStrategy[Workload]:
         send_wq_depth=_counts,
         recv_wq_depth=_counts,
         messages=_sizes,
+        offered_bps=st.just(0) | st.integers(1, 1 << 40),
         max_inline_data=st.integers(0, 1024),
         max_rd_atomic=st.integers(1, 255),
         max_dest_rd_atomic=st.integers(1, 255),
@@ -136,6 +137,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         series=st.lists(sample, max_size=4).map(tuple),
         wrong_bytes=st.none() | st.integers(0, 2**40),
         victim=st.none() | st.builds(Victim, readings, readings),
+        latency=st.dictionaries(texts, st.builds(Latency, readings, readings, readings), max_size=2),
     )
 
 

@@ -16,7 +16,7 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
-from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
+from collie.report.quantities import latency, name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
 from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count, format_number, format_seconds
@@ -161,6 +161,8 @@ def _hosts(measurement: Measurement, bound: Bound) -> Iterator[str]:
     yield f"window  {measurement.window_seconds:.3g} s, {steady}; the generator{path} {driven}{filled}"
     if health.slowest_qp_share is not None:
         yield f"queue pairs  the slowest does at most {percent(min(1.0, health.slowest_qp_share))} of the mean"
+    for flow, measured in measurement.latency.items():
+        yield f"latency {flow}  {latency(measured)}"
     if measurement.wrong_bytes is not None:
         yield f"payload  {measurement.wrong_bytes:,} bytes arrived wrong"
     if measurement.victim is not None:

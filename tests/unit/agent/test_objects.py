@@ -79,3 +79,10 @@ def test_objects_of_all_flows_together_are_limited(monkeypatch: pytest.MonkeyPat
 def test_an_agent_knows_every_field_that_a_controller_sends() -> None:
     by_flows = {"requesters", "responders", "remote"}
     assert set(FIELD_NAMES) - by_flows == {field.name for field in fields(Workload)} | set(IGNORED)
+
+
+def test_send_queues_are_always_full() -> None:
+    with pytest.raises(AgentFault) as failed:
+        parse_workload({"qp_type": "RC", "opcode": "SEND", "messages": [64], "offered_bps": 10**9})
+    assert failed.value.kind == "unsupported"
+    assert "keeps send queues full" in failed.value.message

@@ -37,6 +37,10 @@ def test_a_sibling_has_the_same_bytes_outstanding() -> None:
     assert sibling.bytes_outstanding == workload.bytes_outstanding
 
 
+def test_a_sibling_is_offered_the_same_load() -> None:
+    assert plain_sibling(Workload(qps=480, offered_bps=10**10), SPACE).offered_bps == 10**10
+
+
 def test_a_sibling_keeps_what_its_space_says() -> None:
     space = load_space("soft-roce")
     workload = space.base.with_(direction=Direction.BIDIRECTIONAL, loopback=True, sge_count=4)

@@ -8,6 +8,7 @@ import pytest
 
 from collie.content.spaces import load_space
 from collie.hosts.capabilities import capabilities
+from collie.workloads.dimension import Ordered
 from collie.workloads.pruning import prune
 from collie.workloads.workload import QpType
 from tests.support.restrictions import host
@@ -31,6 +32,15 @@ def test_hosts_can_do_what_the_least_of_them_can() -> None:
 def test_transports_are_known_by_the_driver_of_the_pci_device(driver: str) -> None:
     _, drops = prune(load_space("nsdi22"), capabilities([host("left", driver=driver), host("right", driver=driver)]))
     assert any(str(drop).startswith("qp_type UC: ") for drop in drops)
+
+
+def test_hosts_keep_send_queues_full() -> None:
+    space = load_space("nsdi22")
+    load = Ordered("offered_bps", 0, 10**11, (0, 10**10, 10**11), 0)
+    space = dataclasses.replace(space, dimensions={**space.dimensions, "offered_bps": load})
+    pruned, drops = prune(space, capabilities([host("left"), host("right")]))
+    assert "offered_bps" not in pruned.dimensions
+    assert "offered_bps 1..100000000000: the agent keeps send queues full" in [str(drop) for drop in drops]
 
 
 def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:

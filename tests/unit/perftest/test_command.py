@@ -86,3 +86,9 @@ def test_the_written_line_is_the_one_to_expect() -> None:
     reference = next(reference for reference in REFERENCES if reference.id == "nsdi22-08")
     [pair] = command_of(reference.trigger, reference.conditions).pairs
     assert shlex.join(pair.client.argv) == ("ib_write_bw -c RC -q 480 -s 512 -m 1024 -t 16 -l 1 -Q 1 --mr_per_qp")
+
+
+def test_no_program_offers_a_flow_less_evenly() -> None:
+    expression = command_of(Workload(qps=8, offered_bps=10**10))
+    reasons = {difference.field: difference.reason for difference in expression.lacks}
+    assert "--rate_limit" in reasons["offered_bps"]

@@ -62,6 +62,21 @@ def finding(*conditions: Condition, complete: bool) -> Anomaly:
             True,
             "WRITE when there are at least 2 scatter/gather entries: host b sends pause.",
         ),
+        (
+            [Condition("opcode", Op.EQUAL, "WRITE"), Condition("offered_bps", Op.AT_LEAST, 50_000_000_000)],
+            True,
+            "WRITE when each flow is offered at least 50 Gbit/s: host b sends pause.",
+        ),
+        (
+            [Condition("opcode", Op.EQUAL, "WRITE"), Condition("offered_bps", Op.AT_MOST, 50_000_000_000)],
+            True,
+            "WRITE when each flow is offered at most 50 Gbit/s or has full send queues: host b sends pause.",
+        ),
+        (
+            [Condition("opcode", Op.EQUAL, "WRITE"), Condition("offered_bps", Op.AT_MOST, 0)],
+            True,
+            "WRITE when send queues are always full: host b sends pause.",
+        ),
     ],
 )
 def test_a_sentence_claims_no_more_than_was_explained(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from collie.content.subsystems import load_subsystem
 from collie.counters.series import is_stable
 from collie.detect.bounds import Bound
 from collie.detect.judge import Thresholds, judge
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Latency, Measurement
 from collie.errors import ContentError, UsageError
 from collie.ports import Measured, RunResult, SetupFailed, Unsupported
 from collie.simulator.mechanism import Mechanism
@@ -21,11 +22,12 @@ from collie.simulator.noise import FAILURES
 from collie.simulator.readings import COUNTERS, FLEET_COUNTERS
 from collie.simulator.subsystem import SUBSYSTEM_FOLDER, SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed, elapsed_seconds
-from collie.workloads.workload import Connection, Memory, Opcode, QpType, Workload
+from collie.workloads.workload import Connection, Direction, Memory, Opcode, QpType, Workload
 
 F = load_subsystem("F", SubsystemFile)
 CATALOG = load_catalog("simulated")
-PLAIN = load_space("nsdi22").base
+SPACE = load_space("nsdi22")
+PLAIN = SPACE.base
 RUNS = 3000
 
 
@@ -120,6 +122,36 @@ def test_counters_are_those_of_the_catalog_in_both_places() -> None:
     run = measured(simulated().measure(PLAIN, 1))
     assert tuple(run.host("a").counters) == COUNTERS
     assert set(run.series[0].values) == {*COUNTERS, "delivered_bps", "tx_pause_ratio"}
+
+
+def test_each_flow_has_its_latency() -> None:
+    both = PLAIN.with_(direction=Direction.BIDIRECTIONAL, loopback=True, offered_bps=10**9)
+    run = measured(simulated().measure(both, 1))
+    assert set(run.latency) == {"a-b", "b-a", "b-b"}
+    assert all(1e-6 < (latency.median_seconds or 0.0) < 10e-6 for latency in run.latency.values())
+    read = measured(simulated().measure(PLAIN.with_(opcode=Opcode.READ, loopback=True), 1))
+    assert set(read.latency) == {"a-b", "a-a"}
+
+
+def test_latency_and_throughput_have_the_same_noise() -> None:
+    for run in range(5):
+        noisy = measured(simulated().measure(PLAIN, run))
+        messages = (noisy.host("b").delivered_bps or 0.0) / 8 / PLAIN.mean_message_bytes
+        assert (noisy.latency["a-b"].median_seconds or 0.0) * messages == pytest.approx(PLAIN.qps * PLAIN.send_wq_depth)
+
+
+def test_a_flow_that_starves_has_no_latency() -> None:
+    trigger = next(witness.trigger for witness in F.witnesses if witness.mechanism is Mechanism.LOOPBACK_INCAST)
+    starved = trigger.with_(loopback=True, messages=(64,), qps=1)
+    state = SPACE.sample(Random(432))
+    assert measured(simulated(noise=0).measure(state, 1)).latency["b-b"] == Latency()
+    assert measured(simulated(noise=0).measure(starved, 1)).latency["b-b"] != Latency()
+
+
+def test_a_stopped_run_has_no_latency() -> None:
+    stopped = measured(simulated().measure(PLAIN, 1, lambda sample: "enough" if sample.seconds > 2 else None))
+    assert stopped.stopped == "enough"
+    assert not stopped.latency
 
 
 def test_a_run_takes_twenty_to_sixty_seconds() -> None:

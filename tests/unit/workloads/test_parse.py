@@ -32,6 +32,10 @@ def test_parsing_what_was_rendered_gives_the_same_workload(workload: Workload) -
         ({"sge_split": "odd"}, "write even"),
         ({"loopback": "maybe"}, "neither true nor false"),
         ({"messages": ["4KB"]}, "is no size"),
+        ({"offered_bps": "50GB"}, "is no rate"),
+        ({"offered_bps": "0.5bit"}, "1 bit/s is the least"),
+        ({"offered_bps": float("inf")}, "is out of range"),
+        ({"offered_bps": -1}, "is negative"),
     ],
 )
 def test_a_wrong_field_says_what_would_be_right(raw: dict[str, object], message: str) -> None:
@@ -39,6 +43,16 @@ def test_a_wrong_field_says_what_would_be_right(raw: dict[str, object], message:
     assert workload is None
     assert len(complaints) == 1
     assert message in complaints[0][1]
+
+
+@pytest.mark.parametrize(
+    ("raw", "bits"), [("50Gbit", 50_000_000_000), ("2.5 Gbit/s", 2_500_000_000), (1e9, 1_000_000_000), (0, 0)]
+)
+def test_an_offered_load_is_a_rate(raw: object, bits: int) -> None:
+    workload, complaints = parse_workload({"offered_bps": raw})
+    assert not complaints
+    assert workload is not None
+    assert workload.offered_bps == bits
 
 
 def test_weights_stand_for_a_list_in_its_shortest_form() -> None:

@@ -1,0 +1,338 @@
+"""Latency of each flow in a steady state: of one message, from its post to its completion. Pure.
+
+Terms. A message is *complete* when its requester can poll the completion: after the acknowledgement (RC), with the last
+byte of the response (READ), and on arrival for UC and UD, which are not acknowledged. *One way* ends when the payload
+is visible in the sink's memory, as half of perftest's ping-pong does. For a READ both are equal.
+
+Rules.
+1. *Unloaded*, a message passes its stages one after another. Its packets overlap: the first packet passes each stage,
+   and the rest takes the time of the slowest one.
+2. *Queues*. Each stage is a queue (M/G/1) at its utilisation u. The mean wait is sum(r E[S^2]) / (2 (1 - u)) over its
+   flows (Pollaczek and Khinchine). The request vector decides E[S^2], so a short message waits behind bulk ones. A post
+   of several messages arrives at once. Stages of one host work on the same messages at the same time, so a message
+   waits at the host's busiest one (Friedman 1965). The receive buffer bounds the wait at a receiver.
+3. *Tail*. A wait exceeds t with probability u exp(-t / D), where D is the mean wait of those that wait. This is exact
+   for M/M/1, and holds for M/G/1 under load (Kingman). A cache miss and a pause are such waits, too. The median adds
+   the medians of the waits. A higher quantile adds the root of the summed squares of their excesses to the sum of
+   their means.
+4. *Full send queues*: by Little's law the latency is the posted messages over the messages/s. A flow whose offered load
+   exceeds what it gets has full queues. Their quantiles also bound every lower load.
+
+A flow without traffic has latency 0, or None in `latencies` of one point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from math import inf
+from typing import Final, NamedTuple
+
+from collie.simulator.costs import STEADY, HostCosts, PathCosts
+from collie.simulator.hardware import Subsystem
+from collie.simulator.model import FlowRates, SteadyState, with_full_queues, yielding
+from collie.simulator.numbers import Numbers, Quantity, Vector
+from collie.simulator.traffic import TrafficArrays
+from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
+
+_WIRE: Final = STEADY.index("wire")
+_TAILS: Final = ((0.01, 2.326), (0.001, 3.090))
+"""Share of slower messages, and the quantile of the standard normal distribution."""
+_FULL: Final = 1.0 - 1e-9
+"""Largest utilisation of a queue. Full send queues bound its wait."""
+_TINY: Final = 1e-30
+_REACHED: Final = 1.0 + 1e-9
+
+
+class Distribution(NamedTuple):
+    """Quantiles of a latency in seconds."""
+
+    median: Quantity
+    p99: Quantity
+    p999: Quantity
+
+
+class FlowLatency(NamedTuple):
+    """Latency of the messages of a flow, until they are complete and until their payload has arrived."""
+
+    completion: Distribution
+    one_way: Distribution
+
+
+class Latencies(NamedTuple):
+    """Latency of each flow. None is a flow that delivers nothing at any point."""
+
+    forth: FlowLatency | None
+    back: FlowLatency | None
+    loop: FlowLatency | None
+
+
+class _Wait(NamedTuple):
+    """A wait with probability `busy` and mean `mean` over all messages. Those that wait do so for `depth` or less."""
+
+    busy: Quantity
+    mean: Quantity
+    depth: Quantity
+
+
+class _Way(NamedTuple):
+    """One flow on its way.
+
+    Attributes:
+        start, end: hosts of the sender and of the receiver.
+        sends, receives: costs of the flow at the stages of both.
+        leaving, arriving: messages/s out of the host, into it, and looping inside, at both.
+        paused, unanswered: share of the time for which messages and their acknowledgements are paused.
+        upstream: utilisation of PCIe upstream at the receiver.
+        late: seconds of latency beyond memory next to the NIC, of sender and receiver.
+    """
+
+    flow: FlowRates
+    start: Subsystem
+    end: Subsystem
+    sender: HostCosts
+    receiver: HostCosts
+    sends: Vector
+    receives: tuple[Vector, Vector]
+    leaving: tuple[Quantity, Quantity, Quantity]
+    arriving: tuple[Quantity, Quantity, Quantity]
+    paused: Quantity
+    unanswered: Quantity
+    upstream: Quantity
+    late: tuple[Quantity, Quantity]
+    is_loop: bool
+
+
+class _Unloaded(NamedTuple):
+    """Seconds on idle hosts: one way for messages of the middle, mean and largest size, and the way of the answer."""
+
+    middle: Quantity
+    mean: Quantity
+    longest: Quantity
+    answer: Quantity
+
+
+def latencies(subsystem: Subsystem, state: SteadyState) -> Latencies:
+    """Return the latency of each flow between two equal hosts."""
+    return latencies_between(subsystem, subsystem, state)
+
+
+def latencies_between(a: Subsystem, b: Subsystem, state: SteadyState) -> Latencies:
+    """Return the latency of each flow between hosts a and b."""
+    source, sink = (b, a) if a is not b and state.traffic.is_read else (a, b)
+    full, is_open = state, state.numbers.anywhere(state.traffic.offered < inf)
+    if is_open:
+        full = with_full_queues(source, sink, state)
+    ways = zip(_ways(source, sink, state), _ways(source, sink, full), strict=True)
+    return Latencies(*(_latency(state, way, limit, is_open=is_open) for way, limit in ways))
+
+
+def _ways(source: Subsystem, sink: Subsystem, state: SteadyState) -> Iterator[_Way]:
+    forth, back, loop, costs, t = state.forth, state.back, state.loop, state.costs, state.traffic
+    at_source = forth.sent, back.sent, 0.0
+    at_sink = back.sent, forth.sent, loop.sent * (1.0 - yielding(t, sink))  # traffic that yields delays no other
+    pauses, answers = 1.0 - state.sink.accepted, 1.0 - state.source.accepted
+    if not state.lossless:
+        pauses = answers = 0.0
+    there, here = costs.sink, costs.source
+    into = there.steady.into, there.arrival.into
+    yield _Way(
+        *(forth, source, sink, here, there, here.steady.out, into),
+        *(at_source, at_sink, pauses, answers, state.sink.upstream, (here.late, there.late)),
+        is_loop=False,
+    )
+    into = here.steady.into, here.arrival.into
+    yield _Way(
+        *(back, sink, source, there, here, there.steady.out, into),
+        *(at_sink, at_source, answers, pauses, state.source.upstream, (there.late, here.late)),
+        is_loop=False,
+    )
+    at_sink = back.sent, forth.sent, loop.sent
+    into = there.steady.loop, there.arrival.loop
+    yield _Way(
+        *(loop, sink, sink, there, there, there.steady.loop, into),
+        *(at_sink, at_sink, pauses, 0.0, state.sink.upstream, (there.late, there.late)),
+        is_loop=True,
+    )
+
+
+def _latency(state: SteadyState, way: _Way, limit: _Way, *, is_open: bool) -> FlowLatency | None:
+    n, t = state.numbers, state.traffic
+    if not n.anywhere(way.flow.delivered):
+        return None
+    unloaded, misses = _unloaded(t, way, n), _misses(t, way, n)
+    served, full_rate = _served(t, way.flow, n), _served(t, limit.flow, n)
+    # Loopback can starve beside full queues and still get a part at this load.
+    end = limit if n.anywhere(full_rate) else way
+    most = _in_full_queues(t, end, n.choose(full_rate, full_rate, served), misses, n)
+    answer = unloaded.answer
+    until_arrival = [n.most(0.0, quantile - answer) for quantile in most]
+    if not is_open:
+        return _of_flow(way, most, until_arrival, n)
+    waits, against = [*misses, *_queues(state, way)], list(_waits_against(t, way, n))
+    both_ways = [*waits, *against]
+    to_sink = [*waits, *(_Wait(*(t.is_read * each for each in wait)) for wait in against)]
+    is_full = served * _REACHED < t.offered
+
+    def bounded(limits: Vector, quantiles: Vector) -> Vector:
+        pairs = zip(limits, quantiles, strict=True)
+        return [n.choose(is_full, top, n.least(top, quantile)) for top, quantile in pairs]
+
+    return _of_flow(
+        way,
+        bounded(most, _sum(unloaded, answer, both_ways, n)),
+        bounded(until_arrival, _sum(unloaded, 0.0, to_sink, n)),
+        n,
+    )
+
+
+def _of_flow(way: _Way, completion: Vector, one_way: Vector, n: Numbers) -> FlowLatency:
+    def known(quantiles: Vector) -> Distribution:
+        return Distribution(*(n.choose(way.flow.delivered, quantile, 0.0) for quantile in quantiles))
+
+    return FlowLatency(known(completion), known(one_way))
+
+
+def _served(t: TrafficArrays, flow: FlowRates, n: Numbers) -> Quantity:
+    """Messages/s that complete. UC and UD messages also do so when they are dropped."""
+    return n.choose(t.is_rc, flow.delivered, flow.sent)
+
+
+def _unloaded(t: TrafficArrays, way: _Way, n: Numbers) -> _Unloaded:
+    start, end, asked_by_end = way.start, way.end, t.is_read
+    idle = n.choose(asked_by_end, _idle_read(end), _idle_read(start))
+    post = n.choose(asked_by_end, end.pcie.write_latency_seconds, start.pcie.write_latency_seconds)
+    # A single post carries its WQE along (BlueFlame). The NIC reads the WQEs of a list, and the rest of a long one.
+    fetch = ((t.wqe_batch > 1) + t.long_list) * idle
+    read = n.least(1.0, t.gather_requests) * (_idle_read(start) + way.late[0])
+    place = end.pcie.write_latency_seconds + way.late[1]
+    bit = 1.0 / start.loopback.rate_bps if way.is_loop else 1.0 / start.wire.line_rate_bps
+    flight = 0.0 if way.is_loop else start.wire.round_trip_seconds / 2.0
+    request = 0.0 if way.is_loop else t.is_read * (flight + READ_REQUEST_BYTES * 8.0 * bit)
+    slowest = n.most(*way.sends, *way.receives[0], *way.receives[1])
+    per_byte = (
+        t.gather / start.pcie.bytes_per_second / t.payload,
+        8.0 * bit * (1.0 if way.is_loop else t.wire / t.payload),
+        t.place / end.pcie.bytes_per_second / t.payload,
+    )
+    rest = n.most(*per_byte, slowest / t.payload)
+    before = post + fetch + read + place + request + flight
+
+    def one_way(size: Quantity, ahead: float) -> Quantity:
+        first = n.least(size, t.mtu)
+        others = ahead * (t.wqe_batch - 1.0) * slowest  # of the same post
+        return before + first * sum(per_byte) + (size - first) * rest + others
+
+    answer = t.is_rc * (1.0 - t.is_read) * (0.0 if way.is_loop else flight + ACK_BYTES * 8.0 * bit)
+    return _Unloaded(one_way(t.middle, 0.5), one_way(t.payload, 0.5), one_way(t.longest, 1.0), answer)
+
+
+def _idle_read(subsystem: Subsystem) -> float:
+    return min(subsystem.pcie.idle_read_latency_seconds, subsystem.pcie.read_latency_seconds)
+
+
+def _queues(state: SteadyState, way: _Way) -> Iterator[_Wait]:
+    """Yield the waits at the busiest stage of the sender and of the receiver."""
+    n, t, costs = state.numbers, state.traffic, state.costs
+    together = t.spread + t.wqe_batch - 1.0
+    alone = [1.0 / costs.fetch_limit, way.sender.trip / (t.qps * t.outstanding)]
+    if way.is_loop:
+        alone = [1.0 / costs.fetch_limit, way.sender.round_trip / (t.qps * t.outstanding), costs.loopback]
+    stages = list(_stages(way.sender.steady, way.leaving, way.sends, n))
+    stages += [(way.flow.sent * cost, way.flow.sent * cost**2, cost) for cost in alone]
+    yield _busiest(stages, together, None, n)
+    upstream = costs.upstream_in / way.end.pcie.bytes_per_second
+    stages = [(way.upstream, way.upstream * upstream, upstream)]
+    if not way.is_loop:
+        stages += _stages(way.receiver.steady, way.arriving, way.receives[0], n)
+    stages += _stages(way.receiver.arrival, way.arriving, way.receives[1], n)
+    yield _busiest(stages, together, n.most(1.0, way.end.receive_buffer.xoff_bytes / t.wire), n)
+
+
+def _stages(
+    paths: PathCosts, rates: tuple[Quantity, Quantity, Quantity], own: Vector, n: Numbers
+) -> Iterator[tuple[Quantity, Quantity, Quantity]]:
+    """Yield the stages that a flow uses: utilisation, sum of r c^2, and the largest c."""
+    leaving, coming, looping = rates
+    for out, into, loop, cost in zip(paths.out, paths.into, paths.loop or repeat(0.0), own, strict=False):
+        if n.anywhere(cost):
+            used = n.choose(cost, 1.0, 0.0)
+            load = leaving * out + coming * into + looping * loop
+            squares = leaving * out**2 + coming * into**2 + looping * loop**2
+            largest = n.most(out * (leaving > 0), into * (coming > 0), loop * (looping > 0))
+            yield used * load, used * squares, used * largest
+
+
+def _busiest(
+    stages: Sequence[tuple[Quantity, Quantity, Quantity]], together: Quantity, room: Quantity | None, n: Numbers
+) -> _Wait:
+    busy = mean = depth = 0.0
+    for load, squares, largest in stages:
+        load = n.least(load, _FULL)
+        slower = together / (2.0 * (1.0 - load))
+        if room is not None:
+            slower = n.least(slower, room)
+        busy, mean = n.most(busy, load), n.most(mean, squares * slower)
+        depth = n.most(depth, largest * slower)
+    return _Wait(busy, mean, depth)
+
+
+def _misses(t: TrafficArrays, way: _Way, n: Numbers) -> list[_Wait]:
+    """Waits for entries of tables in host memory: contexts and translations on both hosts, and receives."""
+    found = []
+    for subsystem, host in ((way.start, way.sender), (way.end, way.receiver)):
+        found += [
+            (host.sets.context_misses, subsystem.context_cache.miss_seconds),
+            (host.sets.translation_misses, subsystem.translation_cache.miss_seconds),
+        ]
+    if n.anywhere(t.receives):
+        datagram, reliable = way.end.datagram_receives.fetch_seconds, way.end.reliable_receives.fetch_seconds
+        found.append((t.receives * way.receiver.sets.receive_misses, n.choose(t.is_ud, datagram, reliable)))
+    return [_Wait(ratio, ratio * seconds, seconds) for ratio, seconds in found]
+
+
+def _waits_against(t: TrafficArrays, way: _Way, n: Numbers) -> Iterator[_Wait]:
+    """Yield the waits of acknowledgements and READ requests: for the wire, and while it is paused."""
+    if way.is_loop or not n.anywhere(t.is_rc):
+        return
+    paths = way.receiver.steady
+    wire = PathCosts(paths.out[_WIRE : _WIRE + 1], paths.into[_WIRE : _WIRE + 1], ())
+    wait = _busiest(list(_stages(wire, way.arriving, wire.into, n)), t.spread + t.wqe_batch - 1.0, None, n)
+    yield _Wait(t.is_rc * wait.busy, t.is_rc * wait.mean, t.is_rc * wait.depth)
+    yield _pause(t.is_rc * way.unanswered, way.start)
+
+
+def _pause(ratio: Quantity, receiver: Subsystem) -> _Wait:
+    """A pause lasts until the receiver has drained its buffer, and half of it is left on average."""
+    seconds = receiver.receive_buffer.xoff_bytes * 8.0 / receiver.wire.line_rate_bps
+    return _Wait(ratio, ratio * seconds / 2.0, seconds / 2.0)
+
+
+def _sum(unloaded: _Unloaded, answer: Quantity, waits: Sequence[_Wait], n: Numbers) -> Vector:
+    """Return the quantiles of a latency below saturation."""
+    median = unloaded.middle + answer
+    mean = unloaded.mean + answer
+    for wait in waits:
+        likely = n.most(1.0, 2.0 * wait.busy)
+        median = median + wait.mean * n.log(likely) * 2.0 / likely
+        mean = mean + wait.mean
+    late = n.most(0.0, unloaded.longest - unloaded.mean)
+    return [median, *(mean + _excess(late, waits, share, n) for share, _ in _TAILS)]
+
+
+def _excess(late: Quantity, waits: Sequence[_Wait], share: float, n: Numbers) -> Quantity:
+    """Return the excess over the mean that a share of the messages exceeds, of independent waits."""
+    squares = late**2
+    for busy, _, depth in waits:
+        over = n.log(n.most(busy, share) / share) - busy
+        squares = squares + (depth * n.most(0.0, over)) ** 2
+    return squares**0.5
+
+
+def _in_full_queues(t: TrafficArrays, way: _Way, rate: Quantity, misses: Sequence[_Wait], n: Numbers) -> Vector:
+    """Return the quantiles of full send queues. Messages ahead differ in size, and the wire stands still in pauses."""
+    posted = t.qps * t.send_depth
+    mean = posted / n.most(rate, _TINY)
+    spread = mean * (n.most(0.0, t.spread - 1.0) / posted) ** 0.5
+    waits = [*misses, _pause(way.paused, way.end)]
+    return [mean, *(mean + _excess(normal * spread, waits, share, n) for share, normal in _TAILS)]
