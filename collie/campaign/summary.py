@@ -48,10 +48,18 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of a search. `mechanisms` is by the anomaly's id, `false` counts anomalies of healthy workloads."""
+    """The score of a search.
+
+    Attributes:
+        mechanisms: by the anomaly's id.
+        planted: mechanisms with a witness that show in the searched space. Each is `found` or `missed`.
+        false: number of anomalies of healthy workloads.
+        absent: mechanisms with a witness that do not show in the searched space.
+    """
 
     mechanisms: Mapping[str, str | None]
     planted: tuple[str, ...]
     found: tuple[str, ...]
     missed: tuple[str, ...]
     false: int
+    absent: tuple[str, ...] = ()

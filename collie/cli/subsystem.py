@@ -20,14 +20,15 @@ from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.cli.base import CollieGroup
 from collie.cli.complete import content
 from collie.cli.options import format_option, parse_settings, print_json
+from collie.cli.validation import validation_json, validation_lines
 from collie.content.locate import ContentKind
 from collie.content.subsystems import load_subsystems
 from collie.errors import ContentError, Problem
 from collie.report.figures.severity_map import value_text
 from collie.report.figures.severity_map_figure import check_suffix, draw_map
-from collie.report.json.objects import plain
-from collie.report.quantities import percent
-from collie.simulator.description import Audit, CureCheck, DescribedPart, describe
+from collie.simulator.claims import Audit
+from collie.simulator.description import DescribedPart, describe
+from collie.simulator.draws import POINTS
 from collie.simulator.subsystem import SubsystemFile
 from collie.wiring import ADAPTERS
 from collie.workloads.space import Space
@@ -106,26 +107,33 @@ def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
 @click.argument(
     "subsystems", metavar="NAME|FILE...", nargs=-1, required=True, shell_complete=content(ContentKind.SUBSYSTEM)
 )
-@click.option("--space", metavar="NAME|FILE", help="Space of the witnesses.  [default: nsdi22]")
+@click.option("--space", metavar="NAME|FILE", help="Space of the workloads.  [default: nsdi22]")
+@click.option("--survey", is_flag=True, help="List every mechanism that random workloads show.")
+@click.option(
+    "--points", metavar="N", type=click.IntRange(1, 1_000_000), default=POINTS, help="Random workloads to judge."
+)
 @format_option
-def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int:
+def validate(subsystems: tuple[str, ...], space: str | None, survey: bool, points: int, output: str) -> int:
     """Check subsystem files and their claims.
 
     Each witness must be a valid workload that is anomalous because of its mechanism and no other. For each mechanism
-    that a setting cures, some option must make the witness normal. Exits 1 when a claim is wrong, 2 when a file is.
+    that a setting cures, some option must make the witness normal. Each mechanism that random workloads show must have
+    a witness. Plain traffic that stays far below what line and PCIe can carry, or pauses, is noted. A witness that the
+    space does not hold is skipped. Exits 1 when a claim is wrong, 2 when a file is.
 
     \b
     collie subsystem validate my-nic.yaml
+    collie subsystem validate my-nic.yaml --survey --points 20000
     """
     loaded = _load_all(subsystems)
     terms = space_named(ADAPTERS, space)
-    audits = {name: audit(terms) for name, audit in loaded.items()}
+    audits = {name: audit(terms, points) for name, audit in loaded.items()}
     if output == "json":
-        checked = [{"subsystem": name, "valid": audit.problems == 0, **plain(audit)} for name, audit in audits.items()]
+        checked = [validation_json(name, audit, survey=survey) for name, audit in audits.items()]
         print_json({"schema_version": 1, "valid": not any(a.problems for a in audits.values()), "subsystems": checked})
     else:
         for name, audit in audits.items():
-            _print_audit(name, audit)
+            click.echo("\n".join(validation_lines(name, audit, terms.name, survey=survey)))
     return 1 if any(audit.problems for audit in audits.values()) else 0
 
 
@@ -176,8 +184,8 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
     return 0
 
 
-def _load_all(names: tuple[str, ...]) -> Mapping[str, Callable[[Space], Audit]]:
-    loaded: dict[str, Callable[[Space], Audit]] = {}
+def _load_all(names: tuple[str, ...]) -> Mapping[str, Callable[[Space, int], Audit]]:
+    loaded: dict[str, Callable[[Space, int], Audit]] = {}
     problems: list[Problem] = []
     for name in names:
         try:
@@ -234,31 +242,6 @@ def _print_witnesses(console: Console, subsystem: SubsystemFile) -> None:
 
 def _indented(columns: int, text: str) -> Padding:
     return Padding(text, (0, 0, 0, columns), expand=False)
-
-
-def _print_audit(name: str, audit: Audit) -> None:
-    click.echo(f"{name}:")
-    width = max((len(check.mechanism) for check in audit.witnesses), default=0)
-    for witness in audit.witnesses:
-        if witness.problem:
-            click.echo(f"  wrong  {witness.mechanism:{width}}  {witness.problem}")
-        else:
-            click.echo(f"  ok     {witness.mechanism:{width}}  {witness.symptom}, severity {percent(witness.severity)}")
-    for cure in audit.cures:
-        click.echo(f"  {'wrong' if cure.problem else 'ok':5}  {_cure(cure)}")
-    claims = f"{format_count(len(audit.witnesses), 'witness')}, {format_count(len(audit.cures), 'cure')}"
-    if audit.problems:
-        click.echo(f"  wrong claims: {audit.problems} of {claims}")
-    else:
-        click.echo(f"  all claims hold: {claims}")
-
-
-def _cure(cure: CureCheck) -> str:
-    if cure.problem:
-        return f"{cure.setting} cures {cure.mechanism}: {cure.problem}"
-    if not cure.planted:
-        return f"{cure.setting} cures {cure.mechanism}: no witness to try it on"
-    return f"{cure.setting}={' or '.join(cure.options)} cures {cure.mechanism}"
 
 
 def _subsystem_json(subsystem: SubsystemFile, parts: tuple[DescribedPart, ...]) -> dict[str, Any]:

@@ -38,21 +38,26 @@ def validate(
     problems: list[Problem],
     at: Location = (),
     given: Mapping[str, Any] = _NOTHING,
+    *,
+    partial: bool = False,
 ) -> T | None:
     """Validate a document, or the part of it at a location. Return None if there is a problem.
 
-    A pydantic `kind` has `extra="forbid"`. `given` holds fields that the file must not state.
+    A pydantic `kind` has `extra="forbid"`. `given` holds fields that the file must not state. Of a `partial` document,
+    missing keys are not reported.
     """
     part = document.part(*at)
     found = []
+    value: T | None = None
     if isinstance(part, dict) and given:
         found = [_unknown(document, kind, (*at, key), (key,), given) for key in given if key in part]
         part = {**part, **given}
     try:
         # In JSON, unlike in Python's values, strict mode takes a list for a tuple and a text for an enumeration.
-        value: T = _schema(kind).validate_json(json.dumps([part]))[0]  # type: ignore[arg-type]  # types have a hash
+        value = _schema(kind).validate_json(json.dumps([part]))[0]  # type: ignore[arg-type]  # types have a hash
     except ValidationError as failure:
-        found += [_problem(document, kind, each, at, given) for each in failure.errors(include_url=False)]
+        errors = [each for each in failure.errors(include_url=False) if not (partial and each["type"] == "missing")]
+        found += [_problem(document, kind, each, at, given) for each in errors]
     problems.extend(dict.fromkeys(found))  # a union reports the same problem once per member
     return None if found else value
 

@@ -1,4 +1,4 @@
-"""The description of a subsystem, and the results of the check of its file's claims."""
+"""The description of a subsystem."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from collie.detect.symptom import Symptom
 from collie.simulator.hardware import Subsystem
-from collie.simulator.mechanism import Mechanism
 from collie.simulator.subsystem import PARTS, SubsystemFile
 from collie.workloads.units import format_bytes, format_rate
 
@@ -37,61 +35,9 @@ class DescribedPart:
     quantities: tuple[QuantityInForce, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WitnessCheck:
-    """The check of a witness.
-
-    Attributes:
-        credited: the mechanism that ground truth credits.
-        problem: the fault of the claim.
-    """
-
-    mechanism: Mechanism
-    symptom: Symptom | None
-    severity: float
-    credited: Mechanism | None
-    problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class CureCheck:
-    """The check of a setting's claim to cure a mechanism.
-
-    Attributes:
-        options: the options under which the mechanism's witness is normal.
-        planted: whether the mechanism has a witness. Without one nothing is proved.
-    """
-
-    setting: str
-    mechanism: Mechanism
-    options: tuple[str, ...]
-    planted: bool
-    problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The checks of all claims of a subsystem file."""
-
-    witnesses: tuple[WitnessCheck, ...]
-    cures: tuple[CureCheck, ...]
-
-    @property
-    def problems(self) -> int:
-        """Number of wrong claims."""
-        found = [check.problem for check in self.witnesses] + [check.problem for check in self.cures]
-        return len(found) - found.count(None)
-
-
 def describe(subsystem: SubsystemFile) -> tuple[DescribedPart, ...]:
     """Return every quantity of a subsystem by part, with its settings in force."""
-    hardware = subsystem.hardware
-    decided = {
-        (part, field): name
-        for name, setting in subsystem.settings.items()
-        for part, fields in setting.changes(setting.value).items()
-        for field in fields
-    }
+    hardware, decided = subsystem.hardware, subsystem.decided
     return tuple(
         DescribedPart(
             name,

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from collie.app.severity_map import MapBase, SeverityMap
 from collie.campaign.summary import Score
 from collie.search.anomaly import Anomaly
-from collie.simulator.description import Audit
+from collie.simulator.audit import audit
+from collie.simulator.claims import Audit
 from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.survey import audit, survey
+from collie.simulator.survey import survey
 from collie.simulator.truth import Truth
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -47,9 +48,13 @@ class GroundTruth:
         """
         return survey(self._subsystem, self._changed_settings(), space, base, axes)
 
-    def audit(self, space: Space) -> Audit:
-        """Check every witness and every cure that the file claims."""
-        return audit(self._subsystem, space)
+    def audit(self, space: Space, points: int) -> Audit:
+        """Check every claim of the file, with as many random workloads as `points`.
+
+        Raises:
+            UsageError: the subsystem supports no workload of the space.
+        """
+        return audit(self._subsystem, space, points)
 
     def score(self, space: Space, anomalies: Sequence[Anomaly]) -> Score:
         """Compare the anomalies of a search with the planted ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -111,6 +111,23 @@ class SubsystemFile(Subsystem):
     def hardware(self) -> Subsystem:
         """The quantities with every setting in force."""
         return self._changed({name: setting.value for name, setting in self.settings.items()})
+
+    @property
+    def decided(self) -> dict[tuple[str, str], str]:
+        """The setting that decides a quantity, by part and field. Of several settings the last one wins."""
+        return {
+            (part, field): name
+            for name, setting in self.settings.items()
+            for part, fields in setting.changes(setting.value).items()
+            for field in fields
+        }
+
+    def overridden(self) -> Iterator[tuple[str, str, str]]:
+        """Yield part, field and setting of each quantity that an option in force changes to another value."""
+        hardware = self.hardware
+        for (part, field), name in self.decided.items():
+            if getattr(getattr(self, part), field) != getattr(getattr(hardware, part), field):
+                yield part, field, name
 
     def with_settings(self, changes: Mapping[str, str]) -> Self:
         """Return the file with some settings changed.

@@ -1,4 +1,4 @@
-"""Ground truth over many workloads: a severity map, and a check of a file's claims.
+"""Ground truth over two dimensions: a severity map.
 
 Only `wiring` and tests can import this module.
 """
@@ -13,8 +13,7 @@ from typing import Any, Final
 from collie.app.severity_map import MapAxis, MapBase, SeverityMap
 from collie.errors import UsageError
 from collie.simulator.capabilities import unsupported_reason
-from collie.simulator.description import Audit, CureCheck, WitnessCheck
-from collie.simulator.subsystem import SubsystemFile, Witness
+from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Truth
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.space import Space
@@ -116,13 +115,6 @@ def _put(axis: MapAxis, value: Any) -> dict[str, Any]:
     return {_field(axis): (value,) if axis.dimension == MESSAGE_BYTES else value}
 
 
-def audit(subsystem: SubsystemFile, space: Space) -> Audit:
-    """Check every witness and every cure of a subsystem file against ground truth."""
-    truth = Truth(subsystem, space)
-    witnesses = tuple(_witness(truth, subsystem, space, witness) for witness in subsystem.witnesses)
-    return Audit(witnesses, tuple(_cures(subsystem, space)))
-
-
 def _refined(ordered: Ordered) -> Iterator[int]:
     yield from ordered.ladder
     if ordered.ladder_only:
@@ -166,35 +158,3 @@ class _Headroom:
 def _at_least(ordered: Ordered, least: int) -> int:
     steps = math.ceil((least - ordered.low) / ordered.step)
     return min(ordered.high, ordered.low + max(0, steps) * ordered.step)
-
-
-def _witness(truth: Truth, subsystem: SubsystemFile, space: Space, witness: Witness) -> WitnessCheck:
-    wrong = [text for _, text in space.complaints(witness.trigger)]
-    if lack := unsupported_reason(subsystem.hardware, witness.trigger):
-        wrong.append(lack)
-    if wrong:
-        return WitnessCheck(witness.mechanism, None, 0.0, None, f"cannot run: {'; '.join(wrong)}")
-    verdict = truth.verdict(witness.trigger)
-    credited = truth.mechanism(witness.trigger)
-    problem = None
-    if not verdict.is_anomalous:
-        problem = f"is normal: {verdict.reason}"
-    elif credited is not witness.mechanism:
-        problem = f"is credited to {credited or 'no mechanism'}: {verdict.reason}"
-    return WitnessCheck(witness.mechanism, verdict.symptom, verdict.severity, credited, problem)
-
-
-def _cures(subsystem: SubsystemFile, space: Space) -> Iterator[CureCheck]:
-    triggers = {witness.mechanism: witness.trigger for witness in subsystem.witnesses}
-    for name, setting in subsystem.settings.items():
-        if not setting.cures:
-            continue
-        truths = {option: Truth(subsystem.with_settings({name: option}), space) for option in setting.options}
-        for mechanism in setting.cures:
-            trigger = triggers.get(mechanism)
-            if trigger is None:
-                yield CureCheck(name, mechanism, (), planted=False, problem=None)
-                continue
-            options = tuple(option for option, truth in truths.items() if truth.verdict(trigger).is_normal)
-            problem = None if options else "its witness stays anomalous with every option"
-            yield CureCheck(name, mechanism, options, planted=True, problem=problem)

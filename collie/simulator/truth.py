@@ -7,7 +7,8 @@ ideal. The mechanism whose severity remains highest when every *other* one is cu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from functools import cached_property
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,15 @@ from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.search.anomaly import Anomaly
+from collie.simulator.capabilities import unsupported_reason
+from collie.simulator.draws import draw
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import evaluate, evaluate_many
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import Changes, SubsystemFile
 from collie.simulator.testbed import noiseless_hosts
+from collie.workloads.constraint import VERBS
 from collie.workloads.plan import sinks
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -66,12 +70,25 @@ def planted(subsystem: SubsystemFile) -> tuple[Mechanism, ...]:
     return tuple(witness.mechanism for witness in subsystem.witnesses)
 
 
+class Credits(NamedTuple):
+    """Ground truth about many workloads.
+
+    Attributes:
+        costs: severity of each mechanism alone, in the order of `Mechanism`, by workload.
+        credited: the mechanism with the largest cost, None for a normal workload.
+    """
+
+    severities: NDArray[np.float64]
+    costs: NDArray[np.float64]
+    credited: list[Mechanism | None]
+
+
 class Truth:
     """Ground truth of one subsystem with the settings of its file. `space` gives the plain values of siblings."""
 
     def __init__(self, subsystem: SubsystemFile, space: Space) -> None:
-        hardware = subsystem.hardware
-        self._planted = planted(subsystem)
+        hardware = self._hardware = subsystem.hardware
+        self._space, self._witnesses, self._planted = space, subsystem.witnesses, planted(subsystem)
         siblings = remembered_siblings(space)
 
         def judge_of(*mechanisms: Mechanism) -> _Judge:
@@ -106,36 +123,63 @@ class Truth:
 
     def mechanisms(self, workloads: Sequence[Workload]) -> list[Mechanism | None]:
         """Return `mechanism` of each workload."""
-        credited: list[Mechanism | None] = [None] * len(workloads)
-        whole = self.severities(workloads)
-        anomalous = np.flatnonzero(whole).tolist()
-        if not anomalous:
-            return credited
-        suspects = [workloads[index] for index in anomalous]
+        return self.credits(workloads).credited
+
+    def credits(self, workloads: Sequence[Workload]) -> Credits:
+        """Return the severity, the costs and the mechanism of each workload."""
         names = list(Mechanism)
+        credited: list[Mechanism | None] = [None] * len(workloads)
+        costs = np.zeros((len(names), len(workloads)))
+        whole = self.severities(workloads) if workloads else np.zeros(0)
+        anomalous = np.flatnonzero(whole)
+        if not anomalous.size:
+            return Credits(whole, costs, credited)
+        suspects = [workloads[index] for index in anomalous.tolist()]
         alone = np.array([self._alone[name].severities(suspects) for name in names])
-        alone -= self._healthy.severities(suspects)
-        for position, index in enumerate(anomalous):
-            costs = alone[:, position]
-            if costs.max() <= 0:
+        costs[:, anomalous] = np.maximum(0.0, alone - self._healthy.severities(suspects))
+        for index in anomalous.tolist():
+            gains = costs[:, index]
+            if gains.max() <= 0:
                 # Several mechanisms cause it only together: credit the one whose cure helps most.
                 cured_severities = [self._without[name].severities([workloads[index]])[0] for name in names]
-                costs = whole[index] - np.array(cured_severities)
-            best = int(costs.argmax())
-            credited[index] = names[best] if costs[best] > 0 else None
-        return credited
+                gains = whole[index] - np.array(cured_severities)
+            best = int(gains.argmax())
+            credited[index] = names[best] if gains[best] > 0 else None
+        return Credits(whole, costs, credited)
+
+    def obstacle(self, workload: Workload) -> str | None:
+        """Return why no device, or not this one, can run a workload, or None."""
+        broken = (text for rule in VERBS if (text := rule.check(workload)))
+        return next(broken, None) or unsupported_reason(self._hardware, workload)
+
+    def outside(self, workload: Workload) -> str | None:
+        """Return why the space does not hold a workload, or None."""
+        return "; ".join(text for _, text in self._space.complaints(workload)) or None
+
+    @cached_property
+    def shown(self) -> frozenset[Mechanism]:
+        """The mechanisms that show in the space: at their witness or, if one does not show there, at drawn points."""
+        triggers = [witness.trigger for witness in self._witnesses]
+        inside = [trigger for trigger in triggers if not (self.obstacle(trigger) or self.outside(trigger))]
+        found = {*self.mechanisms(inside)}
+        if not found.issuperset(self._planted):
+            found.update(self.mechanisms(draw(self._hardware, self._space)))
+        return frozenset(mechanism for mechanism in found if mechanism)
 
     def score(self, anomalies: Iterable[Anomaly]) -> Score:
-        """Compare the anomalies of a search with the planted mechanisms."""
+        """Compare the anomalies of a search with the planted mechanisms that show in the space."""
         mechanisms: dict[str, str | None] = {}
         false = 0
         for anomaly in anomalies:
             credited = self.mechanism(anomaly.workload)
             mechanisms[anomaly.id] = credited.value if credited else None
             false += not self.verdict(anomaly.workload).is_anomalous
-        names = tuple(mechanism.value for mechanism in self._planted)
-        found = tuple(name for name in names if name in mechanisms.values())
-        return Score(mechanisms, names, found, tuple(name for name in names if name not in found), false)
+        hit = set(mechanisms.values())
+        names = tuple(mechanism.value for mechanism in self._planted if mechanism in self.shown or mechanism in hit)
+        found = tuple(name for name in names if name in hit)
+        missed = tuple(name for name in names if name not in hit)
+        absent = tuple(mechanism.value for mechanism in self._planted if mechanism not in names)
+        return Score(mechanisms, names, found, missed, false, absent)
 
 
 class _Judge:

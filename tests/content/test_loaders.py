@@ -20,7 +20,9 @@ from collie.content.catalogs import load_catalog
 from collie.content.fields import load_workload
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
+from collie.content.subsystems import load_subsystem
 from collie.errors import ContentError
+from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.feature import FEATURE_NAMES
 
 LOADERS: dict[str, Callable[[str], object]] = {
@@ -29,6 +31,7 @@ LOADERS: dict[str, Callable[[str], object]] = {
     "catalog": load_catalog,
     "recipe": load_recipe,
     "space": load_space,
+    "subsystem": lambda path: load_subsystem(path, SubsystemFile),
     "workload": load_workload,
 }
 FILES = sorted((Path(__file__).parent / "bad").glob("*.yaml"))

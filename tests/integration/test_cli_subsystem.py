@@ -88,7 +88,7 @@ def test_show_speaks_to_people_and_applies_settings(tmp_path: Path) -> None:
 
 def test_the_claims_of_every_built_in_subsystem_hold(tmp_path: Path) -> None:
     names = [item["name"] for item in answer("subsystem", "list", cwd=tmp_path)["subsystems"]]
-    checked = answer("subsystem", "validate", *names, cwd=tmp_path)
+    checked = answer("subsystem", "validate", *names, "--points", "1000", cwd=tmp_path)
     assert checked["valid"]
     assert [item["subsystem"] for item in checked["subsystems"]] == names
 
@@ -96,7 +96,7 @@ def test_the_claims_of_every_built_in_subsystem_hold(tmp_path: Path) -> None:
 def test_the_guides_example_is_valid_and_can_be_used(own: Path, tmp_path: Path) -> None:
     text = collie("subsystem", "validate", own.name, cwd=tmp_path).stdout
     assert "context_pages=large cures context_cache" in text
-    assert "no witness to try it on" in text
+    assert "read_slow_path" not in text, "without its witness the inherited cure is no claim"
     assert text.splitlines()[-1].strip() in GUIDE.read_text()
     found = answer("reproduce", "nsdi22-08", "--subsystem", own.name, "--repeat", "3", cwd=tmp_path, status=1)
     assert found["reproduced"] == "no"
@@ -112,7 +112,8 @@ def test_the_guides_example_is_valid_and_can_be_used(own: Path, tmp_path: Path) 
     [
         ("qps: 1200", "qps: 8", "context_cache             is normal"),
         ("{qps: 1200, mtu: 1024,", "{qps: 24, mrs_per_qp: 1024, mtu: 1024,", "is credited to translation_cache"),
-        ("qps: 1200", "qps: 30000", "cannot run: qps 30000 is out of range"),
+        ("qps: 1200", "qps: 1200, wqe_batch: 32", "cannot run: wqe_batch 32"),
+        ("cures: [context_cache]", "cures: [context_cache, read_slow_path]", "read_slow_path: it has no witness: take"),
         ("entries: 65536", "entries: 1000", "stays anomalous with every option"),
     ],
 )
@@ -132,6 +133,72 @@ def test_every_broken_file_is_explained_line_by_line(own: Path, tmp_path: Path) 
     assert f"my-nic.yaml:{line}: context_cache.miss_seconds" in done.stderr
     assert "other.yaml:2: without" in done.stderr
     assert done.stdout == ""
+
+
+def test_an_unplanned_mechanism_comes_with_a_witness_to_paste(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("based_on: F-healthy\nname: mine\ntitle: mine\nloopback: {rate_limited: false}\n")
+    words = ["subsystem", "validate", path.name, "--points", "500"]
+    text = collie(*words, cwd=tmp_path, status=1).stdout
+    assert "wrong  loopback_incast has no witness, but costs" in text
+    entry = re.search(r"^    - mechanism: .*\n      title: .*\n      workload: .*\n", text, flags=re.MULTILINE)
+    assert entry
+    (checked,) = answer(*words, cwd=tmp_path, status=1)["subsystems"]
+    (unplanned,) = checked["unplanned"]
+    assert (unplanned["mechanism"], unplanned["planted"]) == ("loopback_incast", False)
+    assert unplanned["example"]["loopback"]
+    assert "survey" not in checked
+    path.write_text(f"{path.read_text()}witnesses:\n{entry[0]}")
+    mended = collie(*words, cwd=tmp_path).stdout
+    assert "all claims hold: 1 witness, 0 cures, 500 random workloads" in mended
+
+
+def test_a_survey_lists_what_shows_and_how_often(tmp_path: Path) -> None:
+    words = ["subsystem", "validate", "F", "--survey", "--points", "500"]
+    (checked,) = answer(*words, cwd=tmp_path)["subsystems"]
+    survey = checked["survey"]
+    assert survey["points"] == 500
+    assert sum(shown["credited"] for shown in survey["mechanisms"]) == pytest.approx(survey["anomalous"])
+    text = collie(*words, cwd=tmp_path).stdout
+    for shown in survey["mechanisms"]:
+        assert re.search(
+            rf"{shown['mechanism']} +shows at .*, costs most at .*, median severity .*, has a witness", text
+        )
+    assert text.count("for example {") == sum(shown["example"] is not None for shown in survey["mechanisms"])
+    assert "for example" not in collie(*words[:3], *words[4:], cwd=tmp_path).stdout
+
+
+def test_sick_plain_traffic_is_noted_and_a_slow_port_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    words = ["subsystem", "validate", path.name, "--points", "100"]
+    path.write_text("based_on: F\nname: mine\ntitle: mine\nengine: {unit_packets_per_second: 100000}\n")
+    text = collie(*words, cwd=tmp_path, status=1).stdout
+    assert re.search(
+        r"note   plain RC WRITE delivers \d+% of the 196 Gbit/s .* Limited by: transmit engine of host a", text
+    )
+    assert "wrong  plain" not in text
+    path.write_text("based_on: F-healthy\nname: mine\ntitle: mine\nengine: {placement_bps: 40Gbit}\n")
+    text = collie(*words, cwd=tmp_path, status=1).stdout
+    assert text.count("wrong  plain") == 1
+    assert "wrong claims: 1 in 0 witnesses" in text
+    (checked,) = answer(*words, cwd=tmp_path, status=1)["subsystems"]
+    assert sum(check["problem"] is not None for check in checked["plain"]) == 1
+
+
+def test_what_a_space_does_not_hold_is_skipped_and_not_scored(tmp_path: Path) -> None:
+    words = ["subsystem", "validate", "F", "--space", "soft-roce", "--points", "100"]
+    text = collie(*words, cwd=tmp_path).stdout
+    assert re.search(r"skip   context_cache +not in space soft-roce: qps 480 is out of range", text)
+    assert "skip   firmware cures acknowledgement_blocking: its witness is not in space soft-roce" in text
+    assert re.search(r"all claims hold: \d+ witness.*; not in space soft-roce: \d+ witnesses, 5 cures", text)
+    (checked,) = answer(*words, cwd=tmp_path)["subsystems"]
+    outside = {check["mechanism"] for check in checked["witnesses"] if check["outside"]}
+    assert {"context_cache", "peer_to_peer_redirect"} <= outside
+    searched = ["search", "--space", "soft-roce", "--budget", "3runs", "--campaign", "one", "--score"]
+    score = answer(*searched, cwd=tmp_path)["score"]
+    assert "peer_to_peer_redirect" in score["absent"]
+    assert not {*score["planted"], *score["missed"]}.intersection(score["absent"])
+    assert "peer_to_peer_redirect" in {*score["planted"], *score["absent"]}
 
 
 @pytest.fixture(scope="module")

@@ -11,5 +11,6 @@ SCORE = Score(
     found=("receive_wqe_cache",),
     missed=("loopback",),
     false=1,
+    absent=("context_cache",),
 )
 TELLING = DiscriminatingCounter("pressure", "receive WQE cache", 1234.5, "receives that had to be fetched")

@@ -112,6 +112,7 @@ def render_search(
             "found": list(score.found),
             "missed": list(score.missed),
             "false": score.false,
+            "absent": list(score.absent),
         }
     if safety is not None:
         document["safety"] = {"ended_by": summary.ended_by, **render_safety(safety)}

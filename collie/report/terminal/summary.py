@@ -34,7 +34,8 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
     if score is not None:
         missed = f"; missed: {', '.join(score.missed)}" if score.missed else ""
         found = f"{len(score.found)} of {len(score.planted)} planted mechanisms found, {score.false} false"
-        notes.append(Text(f"Score: {found}{missed}."))
+        absent = f"; absent from this space: {', '.join(score.absent)}" if score.absent else ""
+        notes.append(Text(f"Score: {found}{missed}{absent}."))
     return _styled([*lines, *([""] if notes else []), *notes])
 
 

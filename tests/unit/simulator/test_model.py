@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
+from collie.simulator.bottleneck import bottleneck
 from collie.simulator.caches import miss_ratio, overrun, pressure, within
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
@@ -22,7 +23,6 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import cured
 from collie.simulator.wire import message_overhead_bytes, packet_overhead_bytes
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
-from tests.support.bottleneck import bottleneck
 
 FILE = load_subsystem("F", SubsystemFile)
 F = FILE.hardware

@@ -11,6 +11,7 @@ from collie.content.anomalies import load_references
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.detect.symptom import Symptom
+from collie.simulator.bottleneck import bottleneck
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import evaluate
@@ -20,7 +21,6 @@ from collie.simulator.truth import Truth
 from collie.workloads.feature import Condition
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
-from tests.support.bottleneck import bottleneck
 from tests.support.regions import broken, names
 from tests.support.sized import SIZED, Sized, threshold
 

@@ -17,7 +17,7 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import CURES, Truth, cured, planted
 from collie.workloads.feature import Mfs
 from collie.workloads.reference import ReferenceAnomaly
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Memory, Workload
 from tests.support.regions import inside
 
 F = load_subsystem("F", SubsystemFile)
@@ -86,6 +86,34 @@ def test_a_score_counts_found_missed_and_false() -> None:
     assert len(score.missed) == 12
     assert score.planted == tuple(mechanism.value for mechanism in planted(F))
     assert score.false == 1
+    assert score.absent == ()
+
+
+def test_a_score_leaves_out_what_the_space_cannot_show() -> None:
+    narrow = Truth(F, SPACE.narrowed({"loopback": False, "memory": Memory.DRAM, "peer_memory": Memory.DRAM}, {}))
+    score = narrow.score([])
+    assert set(score.absent) == {Mechanism.LOOPBACK_INCAST, Mechanism.PEER_TO_PEER_REDIRECT}
+    assert score.planted == score.missed
+    assert {*score.planted, *score.absent} == set(planted(F))
+
+
+def test_what_shows_beside_its_witness_counts_as_planted() -> None:
+    narrow = Truth(F, SPACE.narrowed({"sge_count": 4}, {}))
+    assert narrow.outside(TRIGGERS[Mechanism.STRICT_ORDERING]) is not None
+    assert Mechanism.STRICT_ORDERING in narrow.score([]).missed
+
+
+def test_what_a_search_finds_is_planted_however_rare_it_is() -> None:
+    narrow = Truth(F, SPACE.narrowed({}, {"qps": 8}))
+    assert Mechanism.CONTEXT_CACHE in narrow.score([]).absent
+    score = narrow.score([anomaly("a1", TRIGGERS[Mechanism.CONTEXT_CACHE])])
+    assert score.found == (Mechanism.CONTEXT_CACHE,)
+    assert Mechanism.CONTEXT_CACHE not in score.absent
+
+
+def test_a_cured_mechanism_is_not_missed() -> None:
+    cured_by_setting = Truth(F.with_settings({"firmware": "22.31"}), SPACE)
+    assert cured_by_setting.score([]).absent == (Mechanism.ACKNOWLEDGEMENT_BLOCKING,)
 
 
 @pytest.mark.slow

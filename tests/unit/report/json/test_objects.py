@@ -90,6 +90,7 @@ def test_a_score_adds_mechanisms_and_itself(summary: Summary) -> None:
         "found": ["receive_wqe_cache"],
         "missed": ["loopback"],
         "false": 1,
+        "absent": ["context_cache"],
     }
 
 

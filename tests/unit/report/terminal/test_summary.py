@@ -28,7 +28,10 @@ def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None
     assert "3 runs could not be set up: 1 x agent gone, 2 x qp timeout." in lines
     assert "10 runs asked for what the device cannot do." in lines
     assert "Ended early: what was found explains all that could still be proposed." in lines
-    assert "Score: 1 of 2 planted mechanisms found, 1 false; missed: loopback." in lines
+    assert (
+        "Score: 1 of 2 planted mechanisms found, 1 false; missed: loopback; absent from this space: context_cache."
+        in lines
+    )
     assert "\x1b" not in text
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collie.simulator.costs import ARRIVAL, STEADY
 from collie.simulator.model import SteadyState
 
+_BUSY = 0.99
+
 
 def bottleneck(state: SteadyState) -> str:
     """Return the busiest resource of one point in words, or `window` when none is busy."""
@@ -13,6 +15,10 @@ def bottleneck(state: SteadyState) -> str:
         host = "ab"[(role == "sink") != bool(state.traffic.is_read)]
         named = [*zip(STEADY, load.steady, strict=True), *zip(ARRIVAL, load.arrival, strict=True)]
         named += [("PCIe upstream", load.upstream), ("loopback path", load.loopback)]
+        if load.kept < 1:
+            named.append(("receives that come too late", 1.0 / load.kept))
         busy += [(value, f"{name} of host {host}") for name, value in named]
     value, name = max(busy)
-    return name if value > 0.99 else "window"
+    if value > _BUSY:
+        return name
+    return "WQE fetches" if state.forth.limit >= state.costs.fetch_limit * _BUSY else "window"
