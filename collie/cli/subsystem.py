@@ -110,7 +110,11 @@ def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
 @click.option("--space", metavar="NAME|FILE", help="Space of the workloads.  [default: nsdi22]")
 @click.option("--survey", is_flag=True, help="List every mechanism that random workloads show.")
 @click.option(
-    "--points", metavar="N", type=click.IntRange(1, 1_000_000), default=POINTS, help="Random workloads to judge."
+    "--points",
+    metavar="N",
+    type=click.IntRange(1, 1_000_000),
+    default=POINTS,
+    help=f"Random workloads to judge.  [default: {POINTS}]",
 )
 @format_option
 def validate(subsystems: tuple[str, ...], space: str | None, survey: bool, points: int, output: str) -> int:

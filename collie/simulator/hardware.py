@@ -166,8 +166,7 @@ class Pcie(Part):
     idle_read_latency_seconds: Seconds = 0.43e-6
     """Round trip of a memory read on the NIC's socket, without load. [measured] NeoHost shows 0.37 to 0.49 us."""
     write_latency_seconds: Seconds = 0.2e-6
-    """Way of a write between CPU or memory and the NIC, either way. [measured] About half of an idle read, which also
-    goes back."""
+    """Way of a write or doorbell between host and NIC. [measured] About half of an idle read, which goes both ways."""
 
     @property
     def bytes_per_second(self) -> float:
