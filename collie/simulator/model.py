@@ -179,7 +179,8 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
     sink_steady = _busy(costs.sink.steady, back.sent, forth.sent, loop.sent, n)
     if n.anywhere(t.loop):
         rest = t.loop * _left_over(costs, (forth, back, loop), (sink_steady, at_sink.arrival), capacities[1], n)
-        loop = FlowRates(limits[2], loop.offered + rest, loop.sent + rest, loop.delivered + rest)
+        sent = loop.sent + rest
+        loop = FlowRates(limits[2], n.most(loop.offered, sent), sent, loop.delivered + rest)
         sink_steady = [busy + rest * cost for busy, cost in zip(sink_steady, costs.sink.steady.loop, strict=True)]
     source = HostLoad(source_steady, 0.0, *at_source, pauses[0])
     sink = HostLoad(sink_steady, loop.sent * costs.loopback, *at_sink, pauses[1])

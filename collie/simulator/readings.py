@@ -71,7 +71,7 @@ FLEET_COUNTERS: Final = _FaultReadings._fields
 """Additional counters of `counters_between`."""
 
 _CYCLES_PER_SECOND: Final = 1e9
-_BACKED_UP: Final = 4
+_BACKED_UP: Final = 8
 """Transfers that wait when a unit signals back pressure."""
 _MOST_QUEUED: Final = 256
 _WQE_CACHE_SHARPNESS: Final = 2.0

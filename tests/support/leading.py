@@ -32,22 +32,21 @@ FLOOR_SHARE: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The counter that leads to one witness.
+    """The counters that lead to one witness.
 
     Attributes:
-        counter: the one that grew most before anything was lost, or None.
-        times: its growth from the sibling to the last healthy point (infinite from 0).
+        grown: growth from the sibling to the last healthy point of each counter that at least doubled. It is infinite
+            from 0.
         healthy: share of the line that is healthy.
     """
 
     mechanism: str
-    counter: str | None
-    times: float
+    grown: Mapping[str, float]
     healthy: float
 
 
 def leads(file: SubsystemFile, space: Space) -> Iterator[Lead]:
-    """Return the leading counter of every witness of a subsystem."""
+    """Return the leading counters of every witness of a subsystem."""
     hardware = file.hardware
     for witness in file.witnesses:
         points = list(line(space, hardware, witness.trigger))
@@ -59,8 +58,7 @@ def leads(file: SubsystemFile, space: Space) -> Iterator[Lead]:
             for name in names
             if edge[name] > max(DOUBLES * plain[name], FLOOR_SHARE * end[name]) and end[name] > plain[name]
         }
-        best = max(grown, key=lambda name: (grown[name], edge[name]), default=None)
-        yield Lead(witness.mechanism.value, best, grown[best] if best else 1.0, last / (len(points) - 1))
+        yield Lead(witness.mechanism.value, grown, last / (len(points) - 1))
 
 
 def line(space: Space, hardware: Subsystem, trigger: Workload) -> Iterator[Workload]:

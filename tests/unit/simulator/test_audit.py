@@ -91,23 +91,24 @@ def test_a_port_that_no_plain_traffic_fills_is_wrong_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "changes", "limit"),
+    ("part", "changes", "limit", "sick"),
     [
-        ("engine", {"unit_packets_per_second": 100_000}, "transmit engine"),
+        ("reads", {"requester_slow_packets_per_second": 100_000}, "receive engine", {QpType.RC}),
         (
             "datagram_receives",
             {"size_bytes": 4096, "window_wqes_per_queue": 64, "fetch_seconds": 9e-6},
             "receives that",
+            {QpType.UD},
         ),
     ],
 )
 def test_sick_plain_traffic_is_noted_while_other_traffic_is_well(
-    part: str, changes: Mapping[str, Any], limit: str
+    part: str, changes: Mapping[str, Any], limit: str, sick: set[QpType]
 ) -> None:
     plain = audit(variant(F, part, **changes), SPACE, FEW).plain
     noted = [check for check in plain if check.note]
     assert all(check.limited_by.startswith(limit) for check in noted)
-    assert {check.qp_type for check in noted} >= {QpType.UD}
+    assert {check.qp_type for check in noted} == sick
     assert len(noted) < len(plain)
     assert all(check.problem is None for check in plain)
 

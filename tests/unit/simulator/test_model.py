@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.simulator.bottleneck import bottleneck
-from collie.simulator.caches import miss_ratio, overrun, pressure, within
+from collie.simulator.caches import excess, miss_ratio, overrun, within
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import FlowRates, SteadyState, evaluate, evaluate_many
@@ -267,9 +267,9 @@ def test_hit_curves() -> None:
     assert miss_ratio(1e12, 100, 16, 0.05) == pytest.approx(1)
     curve = [miss_ratio(size, 100, 8, 0.05) for size in range(0, 400, 10)]
     assert curve == sorted(curve)
-    assert [overrun(ONE, amount, 32) for amount in (1, 32, 36, 40, 128)] == [0, 0, 0.5, 1, 1]
+    assert [overrun(ONE, amount, 32) for amount in (1, 32, 40, 48, 64, 128)] == [0, 0, 0.25, 0.5, 1, 1]
+    assert [excess(ONE, amount, 16) for amount in (1, 16, 32, 64)] == [0, 0, 0.5, 0.75]
     assert [within(ONE, amount, 8) for amount in (1, 8, 12, 16, 64)] == [1, 1, 0.5, 0, 0]
-    assert [pressure(ONE, amount, 64) for amount in (20, 80, 128)] == [1 / 16, 1, 1]
 
 
 @settings(max_examples=200)
@@ -284,6 +284,7 @@ def test_distinct_segments_are_the_segments(workload: Workload) -> None:
 def test_ordering_counts_short_behind_bulk() -> None:
     assert [bulk_share(size, 65536) for size in (1024, 49152, 57344, 65536, 1 << 20)] == [0, 0, 0.5, 1, 1]
     assert [small_share(size, 1024) for size in (64, 1024, 1536, 2048, 65536)] == [1, 1, 0.5, 0, 0]
-    assert bulk_then_small([128, 65536, 1024], 65536, 1024)[0] == 1
-    assert bulk_then_small([65536, 65536], 65536, 1024) == (0, 0)
-    assert bulk_then_small([64, 1 << 20, 64, 1 << 20], 65536, 1024)[0] == 2
+    assert bulk_then_small([128, 65536, 1024], 65536, 1024) == 1
+    assert bulk_then_small([65536, 65536], 65536, 1024) == 0
+    assert bulk_then_small([64, 1 << 20, 64, 1 << 20], 65536, 1024) == 2
+    assert bulk_then_small([57344, 1536], 65536, 1024) == 0.25
