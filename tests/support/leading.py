@@ -14,6 +14,7 @@ from typing import Any, Final
 from collie.detect.bounds import plain_sibling
 from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.hardware import Subsystem
+from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate
 from collie.simulator.readings import COUNTERS, PORT_COUNTERS, counters
 from collie.simulator.subsystem import SubsystemFile
@@ -29,6 +30,25 @@ DOUBLES: Final = 2.0
 FLOOR_SHARE: Final = 0.01
 """What a counter must reach, as a share of its value at the witness: a first event among millions leads nothing."""
 
+LEADING: Final = {
+    Mechanism.DATAGRAM_PREFETCH: "receive_wqe_cache_miss",
+    Mechanism.DATAGRAM_RECEIVE_CACHE: "receive_wqe_cache_miss",
+    Mechanism.READ_SLOW_PATH: "packet_engine_busy",
+    Mechanism.READ_SCATTER_LISTS: "sq_wqe_cache_miss",
+    Mechanism.RELIABLE_PREFETCH: "receive_wqe_cache_miss",
+    Mechanism.RELIABLE_RECEIVE_CACHE: "receive_wqe_cache_miss",
+    Mechanism.TRANSLATION_CACHE: "mtt_cache_miss",
+    Mechanism.CONTEXT_CACHE: "icm_cache_miss",
+    Mechanism.STRICT_ORDERING: "pcie_read_stalled_ordering",
+    Mechanism.ACKNOWLEDGEMENT_BLOCKING: "ack_context_miss",
+    Mechanism.SOCKET_LINK: "outbound_pci_stalled_wr",
+    Mechanism.PEER_TO_PEER_REDIRECT: "outbound_pci_stalled_wr",
+    Mechanism.TRANSMIT_STAGING: "tx_packet_gathered_again",
+    Mechanism.PENDING_READS: "reqsl_cache_miss",
+    Mechanism.DUPLEX_ARBITER: "packet_engine_turns",
+}
+"""The counter of the events that each mechanism consists of. Loopback alone turns #13 on, so nothing leads to it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lead:
@@ -40,7 +60,7 @@ class Lead:
         healthy: share of the line that is healthy.
     """
 
-    mechanism: str
+    mechanism: Mechanism
     grown: Mapping[str, float]
     healthy: float
 
@@ -58,7 +78,7 @@ def leads(file: SubsystemFile, space: Space) -> Iterator[Lead]:
             for name in names
             if edge[name] > max(DOUBLES * plain[name], FLOOR_SHARE * end[name]) and end[name] > plain[name]
         }
-        yield Lead(witness.mechanism.value, grown, last / (len(points) - 1))
+        yield Lead(witness.mechanism, grown, last / (len(points) - 1))
 
 
 def line(space: Space, hardware: Subsystem, trigger: Workload) -> Iterator[Workload]:

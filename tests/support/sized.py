@@ -40,6 +40,13 @@ class Sized:
     limit: int = 1 << 20
     factors: tuple[float, float, float] = (0.5, 1.0, 2.0)
 
+    def fits(self, subsystem: SubsystemFile, name: str) -> bool:
+        """Whether a file plants the mechanism: F and H as written above, another one by its witness."""
+        return self.subsystem == name or (
+            name not in {each.subsystem for each in SIZED}
+            and any(witness.mechanism is self.mechanism for witness in subsystem.witnesses)
+        )
+
 
 _DEEP: Final = {"send_wq_depth": 16384, "recv_wq_depth": 16384}
 M = Mechanism

@@ -27,6 +27,16 @@ _PAGE_BYTES: Final = 4096
 SMALL_INTEGER: Final = 16
 """One unit of a smaller count is more than 6 % of it."""
 
+_SMALL_INTEGERS: Final = {
+    "qps": "one queue pair more among few: its WQE fetches, its window and its receives",
+    "wqe_batch": "one message more among few per doorbell, WQE fetch and context",
+    "sge_count": "one entry more: from some counts on a WQE has one more block, or a receive twice the stride",
+    "send_wq_depth": "one message more in a window of few",
+    "recv_wq_depth": "one receive more in a ring of few",
+    "mrs_per_qp": "one region more among few",
+}
+"""Reasons for steps of integers below `SMALL_INTEGER`."""
+
 Readings = tuple[float, ...]
 
 
@@ -133,11 +143,9 @@ def _shares(state: SteadyState, plain: SteadyState) -> tuple[float, ...]:
 
 
 def _exempt(walk: Walk, low: int, high: int) -> str | None:
-    if not walk.is_size and low < SMALL_INTEGER:
-        return "an integer below 16: one unit is more than 6 % of it"
-    if walk.is_size and walk.at(low).messages and _packets(walk.at(low)) != _packets(walk.at(high)):
-        return "one packet more"
-    return None
+    if walk.is_size:
+        return "one packet more" if _packets(walk.at(low)) != _packets(walk.at(high)) else None
+    return _SMALL_INTEGERS.get(walk.name) if low < SMALL_INTEGER else None
 
 
 def _packets(workload: Workload) -> int:

@@ -14,14 +14,21 @@ from collie.simulator.subsystem import SUBSYSTEM_FOLDER, SubsystemFile
 from collie.simulator.truth import Truth
 from collie.workloads.workload import Memory, Opcode, Workload
 from tests.support.public_figures import (
+    ALONE_BPS,
     CURVES,
     EXPLANATIONS,
     FIGURES,
     FROZEN,
+    LATENCIES,
+    SECOND_READING,
     THROUGHPUTS,
     UNMODELLED,
     hardware,
+    one_way_us,
     received_bps,
+    second_reading,
+    set_up,
+    shortfalls,
     unexplained,
 )
 
@@ -66,3 +73,31 @@ def test_every_figure_has_its_source() -> None:
 def test_most_throughputs_are_near_and_all_other_figures_are_explained() -> None:
     assert unexplained() == []
     assert sum(figure.near for figure in THROUGHPUTS) >= 0.7 * len(THROUGHPUTS)
+
+
+def test_the_second_reading_changes_two_quantities_of_the_network() -> None:
+    frozen, other = hardware("cx6-200").model_dump(), set_up().model_dump()
+    changed = [
+        f"{part}.{name}"
+        for part, quantities in frozen.items()
+        if isinstance(quantities, dict)
+        for name, value in quantities.items()
+        if other[part][name] != value
+    ]
+    assert changed == ["wire.line_rate_bps", "wire.round_trip_seconds"]
+    assert frozen["wire"]["line_rate_bps"] == 2 * set_up().wire.line_rate_bps
+    assert received_bps(set_up(), Workload(mtu=1024, messages=(8 << 20,))) == pytest.approx(ALONE_BPS, rel=0.06)
+
+
+def test_the_second_reading_leaves_out_the_row_that_sets_the_delay() -> None:
+    assert one_way_us(set_up(), Opcode.WRITE, 2) == pytest.approx(LATENCIES[2][1])
+    ids = [figure.id for figure in SECOND_READING]
+    assert len(ids) == 2 * len(LATENCIES) - 1
+    assert "latency-write-2" not in ids
+    assert [row[5] for row in second_reading()].count("sets the delay") == 1
+
+
+def test_the_second_reading_is_near_and_changes_no_verdict() -> None:
+    assert all(figure.near for figure in SECOND_READING)
+    assert not {*SECOND_READING} & {*FIGURES}
+    assert any("as frozen: 0 of 19 figures of latency" in line for line in shortfalls())

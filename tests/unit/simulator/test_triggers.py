@@ -21,7 +21,7 @@ from collie.simulator.truth import Truth
 from collie.workloads.feature import Condition
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
-from tests.support.leading import leads
+from tests.support.leading import LEADING, leads
 from tests.support.regions import broken, names
 from tests.support.sized import SIZED, Sized, threshold
 from tests.support.smoothness import steps
@@ -191,7 +191,9 @@ def test_miss_counters_rise_before_throughput_falls(mechanism: Mechanism, counte
 @pytest.mark.parametrize("qps", [4096, 20_000])
 def test_thousands_of_queue_pairs_cost_short_messages_of_every_opcode_about_half(opcode: Opcode, qps: int) -> None:
     few = Workload(opcode=opcode, qps=16, messages=(64,))
-    share = max(evaluate(F.hardware, few.with_(qps=qps)).delivered_bps()) / max(evaluate(F.hardware, few).delivered_bps())
+    share = max(evaluate(F.hardware, few.with_(qps=qps)).delivered_bps()) / max(
+        evaluate(F.hardware, few).delivered_bps()
+    )
     assert 0.5 <= share <= 0.7
     bulk = few.with_(messages=(65536,))
     assert TRUTH.verdict(bulk.with_(qps=qps)).is_normal, "bulk traffic hides the misses"
@@ -218,30 +220,10 @@ def test_no_single_unit_decides(name: str) -> None:
     assert found, "whole packets are steps of real hardware"
 
 
-LEADING = {
-    M.DATAGRAM_PREFETCH: "receive_wqe_cache_miss",
-    M.DATAGRAM_RECEIVE_CACHE: "receive_wqe_cache_miss",
-    M.READ_SLOW_PATH: "packet_engine_busy",
-    M.READ_SCATTER_LISTS: "sq_wqe_cache_miss",
-    M.RELIABLE_PREFETCH: "receive_wqe_cache_miss",
-    M.RELIABLE_RECEIVE_CACHE: "receive_wqe_cache_miss",
-    M.TRANSLATION_CACHE: "mtt_cache_miss",
-    M.CONTEXT_CACHE: "icm_cache_miss",
-    M.STRICT_ORDERING: "pcie_read_stalled_ordering",
-    M.ACKNOWLEDGEMENT_BLOCKING: "ack_context_miss",
-    M.SOCKET_LINK: "outbound_pci_stalled_wr",
-    M.PEER_TO_PEER_REDIRECT: "outbound_pci_stalled_wr",
-    M.TRANSMIT_STAGING: "tx_packet_gathered_again",
-    M.PENDING_READS: "reqsl_cache_miss",
-    M.DUPLEX_ARBITER: "packet_engine_turns",
-}
-"""The counter of events that each mechanism consists of. Loopback alone turns #13 on: nothing can lead to it."""
-
-
 @pytest.mark.parametrize(("name", "count"), [("F", 12), ("H", 4)])
 def test_a_counter_of_its_own_events_leads_to_almost_every_anomaly(name: str, count: int) -> None:
     found = {lead.mechanism: lead for lead in leads(load_subsystem(name, SubsystemFile), SPACE)}
-    led = [mechanism for mechanism, lead in found.items() if LEADING.get(Mechanism(mechanism)) in lead.grown]
+    led = [mechanism for mechanism, lead in found.items() if LEADING.get(mechanism) in lead.grown]
     assert len(led) >= count, sorted(set(found) - set(led))
 
 
