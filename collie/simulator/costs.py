@@ -62,10 +62,9 @@ class PathCosts(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Rare events per message, as the costs count them. Those of a host still depend on its working sets.
+    """Rare events per message, as the costs count them. Those of a host also depend on its working sets.
 
     Attributes:
-        pushed_out, on_demand: receives that an overrun pushed out, and those that are not fetched ahead.
         refetched: READ work requests that left the chip before their response arrived.
         spilled: response packets whose READ request can have spilled.
         acknowledged: acknowledgements that need queue pair state.
@@ -73,8 +72,6 @@ class Events(NamedTuple):
         turned: bursts for which the arbiter can have to switch.
     """
 
-    pushed_out: Quantity
-    on_demand: Quantity
     refetched: Quantity
     spilled: Quantity
     acknowledged: Quantity
@@ -123,6 +120,7 @@ class Costs(NamedTuple):
     visit_wqes: Quantity
     answers: Quantity
     answer_bytes: Quantity
+    receives: Receives
     events: Events
 
 
@@ -202,6 +200,7 @@ def costs_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Costs:
         visit_wqes=m.visit_wqes,
         answers=m.answers,
         answer_bytes=m.answer_bytes,
+        receives=m.receives,
         events=m.events,
     )
 
@@ -213,7 +212,6 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
     fetches = 1.0 / n.least(t.wqe_batch, n.most(1.0, engine.wqe_fetch_bytes // t.send_wqe))
     answers = n.choose(t.is_read, 1.0, t.is_rc / engine.messages_per_ack)
     answer_bytes = answers * n.choose(t.is_read, READ_REQUEST_BYTES, ACK_BYTES)
-    receives = receives_of(subsystem, t, n)
     spilled = refetched = 0.0
     if n.anywhere(t.is_read):
         spilled = t.is_read * t.packets * overrun(n, t.qps * t.started, reads.pending_requests)
@@ -225,7 +223,7 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
     return _Message(
         asks=1.0 - t.is_read,
         fetches=fetches,
-        receives=receives,
+        receives=receives_of(subsystem, t, n),
         visit_wqes=n.most(t.wqe_batch, t.send_depth / engine.visits_per_send_queue, 1.0),
         answers=answers,
         answer_bytes=answer_bytes,
@@ -247,8 +245,6 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
         scatter=refetched * t.long_list * t.packets * reads.scatter_wait_seconds,
         answered=held * acks.wait_seconds * acks.blocks_data,
         events=Events(
-            pushed_out=receives.pushed_out,
-            on_demand=receives.on_demand,
             refetched=refetched,
             spilled=spilled,
             acknowledged=answers * (1.0 - t.is_read),
@@ -315,7 +311,7 @@ def _steady(
         in_dram,
         m.asks * subsystem.host.posting_seconds,
         m.moving,
-        m.ordered + m.ordered_read,
+        m.ordered + m.asks * m.ordered_read,
         redirected * (m.flushes / bridge.contended_read_bps + (1.0 - m.flushes) / (8.0 * pcie.bytes_per_second)),
     )
     into = (
@@ -330,7 +326,7 @@ def _steady(
         in_dram * sets.write_misses,
         t.is_read * subsystem.host.posting_seconds,
         m.answering,
-        0.0,
+        t.is_read * m.ordered_read,
         0.0,
     )
     if not here.loops:

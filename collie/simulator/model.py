@@ -173,12 +173,13 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
     if errors := subsystems[0].wire.bit_error_ratio + subsystems[1].wire.bit_error_ratio:
         wrong = wrong_packets(errors, t)
         forth, back = _repeated(forth, costs.source, t, wrong), _repeated(back, costs.sink, t, wrong)
-    # Loopback does not cross the network, so it is never dropped.
+    # Loopback does not cross the network, so no overload drops it.
     loop = _taken(limits[2], offered[2], at_sink._replace(accepted=at_sink.circled), t, lossless=True)
     source_steady = _busy(costs.source.steady, forth.sent, back.sent, 0.0, n)
     sink_steady = _busy(costs.sink.steady, back.sent, forth.sent, loop.sent, n)
     if n.anywhere(t.loop):
-        rest = t.loop * _left_over(costs, (forth, back, loop), (sink_steady, at_sink.arrival), capacities[1], n)
+        arrival = _busy(costs.sink.arrival, back.sent, forth.sent, loop.sent, n)
+        rest = t.loop * _left_over(costs, (forth, back, loop), (sink_steady, arrival), capacities[1], n)
         sent = loop.sent + rest
         loop = FlowRates(limits[2], n.most(loop.offered, sent), sent, loop.delivered + rest)
         sink_steady = [busy + rest * cost for busy, cost in zip(sink_steady, costs.sink.steady.loop, strict=True)]

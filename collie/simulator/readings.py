@@ -140,7 +140,7 @@ def _diagnostics(
     loop: FlowRates | None,
 ) -> _Diagnostics:
     t, n, sets, steady, arrival = state.traffic, state.numbers, costs.sets, load.steady, load.arrival
-    events = state.costs.events
+    events, receives = state.costs.events, state.costs.receives
     inbound, outbound, circling = coming.sent, leaving.sent, 0.0
     if loop is not None:
         inbound, outbound = inbound + loop.sent, outbound + loop.sent
@@ -156,7 +156,7 @@ def _diagnostics(
     ordered = t.two_way * subsystem.pcie.strict_ordering
     lookups = 1.0 / n.least(t.wqe_batch, subsystem.translation_cache.look_ahead_messages)
     return _Diagnostics(
-        receive_wqe_cache_miss=inbound * (events.pushed_out + events.on_demand * sets.receive_misses),
+        receive_wqe_cache_miss=inbound * (receives.pushed_out + receives.on_demand * sets.receive_misses),
         sq_wqe_cache_miss=asked * (_wqe_misses(sets.send_wqes, subsystem.send_wqe_cache.entries) + events.refetched),
         icm_cache_miss=(messages / state.costs.visit_wqes + asked / t.wqe_batch) * sets.context_misses,
         mtt_cache_miss=messages * lookups * sets.translation_misses,

@@ -19,6 +19,9 @@ from collie.workloads.workload import GRH_BYTES, Memory, Opcode, QpType, Workloa
 
 WQE_BLOCK_BYTES: Final = 64
 _SEGMENT_BYTES: Final = 16
+_RUN: Final = 4
+"""Bytes of a run of long messages per byte in the receive buffer: about a quarter of what arrives meanwhile is too much
+(#13: 296 Gbit/s into 217)."""
 _UD_SEGMENTS: Final = 3
 """The address vector of a UD send is 48 bytes."""
 
@@ -66,7 +69,8 @@ class TrafficArrays(NamedTuple):
         translations: entries of the translation table per region.
         touched: bytes that one queue pair end writes in turn.
         slow: packets of READ responses that take the engine's slow path.
-        streamed: share of the bytes that the send side moves on without a chance to yield.
+        streamed: share of the bytes that the send side moves on without a chance to yield, beyond the `_RUN` that the
+            receive buffer of the busier host takes.
         small_beside_bulk: share of small messages, times the share of bytes that belong to bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
         ordering_waits: short segments behind bulk ones, in lists that are walked entry by entry.
@@ -191,7 +195,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         translations=-(-longest // subsystem.translation_cache.page_bytes),
         touched=workload.mrs_per_qp * longest,
         slow=sums.slow / count if is_read else 0.0,
-        streamed=_streamed(subsystem, workload.qps, payload, sums.yields),
+        streamed=max(0.0, 1.0 - _RUN * subsystem.receive_buffer.xoff_bytes * sums.yields / payload),
         several_packets=sums.several_packets / count,
         small_beside_bulk=sums.small / count * sums.bulk / payload,
         one_turn=sums.one_turn / count,
@@ -233,14 +237,6 @@ def _messages(subsystem: Subsystem, workload: Workload, mtu: int) -> _Messages:
         if size < 2 * quantum:
             one_turn += 1.0 if size <= quantum else 2.0 - size / quantum
     return _Messages(packets, several, place, gather, requests, inlined, slow, yields, small, bulk, one_turn)
-
-
-def _streamed(subsystem: Subsystem, qps: int, payload: int, yields: float) -> float:
-    """Return the share of a run of long messages that the receive buffer does not take.
-
-    `payload` and `yields` are of one pass over the request vector. Any queue pair's shorter message ends the run.
-    """
-    return 1.0 if not yields else max(0.0, 1.0 - subsystem.receive_buffer.xoff_bytes * qps * yields / payload)
 
 
 def _buffers(subsystem: Subsystem, workload: Workload) -> tuple[tuple[bool, bool], tuple[bool, bool]]:

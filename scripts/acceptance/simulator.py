@@ -239,8 +239,6 @@ def outside() -> Result:
         total = len(anywhere) - everywhere[None]
         by = ", ".join(f"`{who}` {count / len(anywhere):.2%}" for who, count in everywhere.most_common() if who)
         rows.append((name, f"{len(anywhere):,} anywhere", f"{total / len(anywhere):.1%}", by))
-        rare = (Mechanism.SOCKET_LINK, Mechanism.PEER_TO_PEER_REDIRECT, Mechanism.LOOPBACK_INCAST)
-        fine &= sum(everywhere[who] for who in rare) <= 0.1 * len(anywhere)
     return _rows(("on", "points", "anomalous", "by mechanism"), rows), fine
 
 

@@ -395,9 +395,9 @@ def second_summary() -> str:
     frozen, wire = hardware("cx6-200").wire, set_up().wire
     delay = (wire.round_trip_seconds - frozen.round_trip_seconds) / 2
     alone = [figure for figure in _WITHOUT_NIC if _counts(figure)]
+    port = f"a port of {wire.line_rate_bps / 1e9:.0f} Gbit/s"
     lines = (
-        f"- Set-up: a port of {wire.line_rate_bps / 1e9:.0f} Gbit/s, and {delay * 1e6:.2f} us more each way in the network."
-        " All other quantities are those of the frozen file.",
+        f"- Set-up: {port}, and {delay * 1e6:.2f} us more each way. All else is as frozen.",
         _share("- ", "With the set-up's port and network delay", SECOND_READING, LATENCY_TOLERANCE),
         _share("- ", "The set-up without a NIC", alone, LATENCY_TOLERANCE),
     )
