@@ -19,15 +19,19 @@ def miss_ratio(working_set: Quantity, entries: float, sharpness: float, conflict
 
 
 def overrun(numbers: Numbers, amount: Quantity, room: float) -> Quantity:
-    """Return the chance to be pushed out of a room: 0 if the amount fits, rising evenly to 1 at twice the room."""
+    """Return the share that is pushed out of a first-in, first-out room: 0 if it fits, 1 from twice the room on."""
     return numbers.share(amount / room - 1.0)
+
+
+def pushed_out(numbers: Numbers, amount: Quantity, room: float) -> Quantity:
+    """Return the share that is pushed out of a room with random replacement, all of it from twice the room on.
+
+    An entry is lost when two others take its place, so the share grows with the square of the amount.
+    """
+    half = numbers.least(1.0, amount / (2.0 * room))
+    return half * half
 
 
 def excess(numbers: Numbers, amount: Quantity, room: Quantity) -> Quantity:
     """Return the share of an amount that does not fit a room."""
     return numbers.most(0.0, 1.0 - room / amount)
-
-
-def within(numbers: Numbers, amount: Quantity, limit: float) -> Quantity:
-    """Return 1 up to the limit, falling to 0 from twice the limit on."""
-    return numbers.share(2.0 - amount / limit)

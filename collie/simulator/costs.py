@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from collie.simulator.caches import excess, overrun
+from collie.simulator.caches import excess, overrun, pushed_out
 from collie.simulator.demand import WorkingSets, working_sets
 from collie.simulator.hardware import Subsystem
 from collie.simulator.numbers import Numbers, Quantity, Vector
@@ -214,9 +214,9 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
     answer_bytes = answers * n.choose(t.is_read, READ_REQUEST_BYTES, ACK_BYTES)
     spilled = refetched = 0.0
     if n.anywhere(t.is_read):
-        spilled = t.is_read * t.packets * overrun(n, t.qps * t.started, reads.pending_requests)
+        spilled = t.is_read * t.packets * pushed_out(n, t.qps * t.started, reads.pending_requests)
         refetched = t.is_read * excess(n, t.wqe_batch, t.outstanding)
-    bursts = t.is_rc * t.one_turn * overrun(n, t.wqe_batch, arbiter.burst_wqes)
+    bursts = t.is_rc * t.one_turn * pushed_out(n, t.wqe_batch, arbiter.burst_wqes)
     held = t.is_rc_write * t.small_beside_bulk * overrun(n, t.wqe_batch, acks.burst_messages)
     moving = t.wire * bit
     ordered = t.two_way * (t.ordering_waits > 0)  # without waits it is as wide as the port
@@ -277,7 +277,7 @@ def _host(
     # UC and UD messages end when they have left. RC messages stay until they are acknowledged.
     trip = round_trip + subsystem.wire.round_trip_seconds * (0.5 + 0.5 * t.is_rc) + t.is_rc * peer.late
     unacknowledged = overrun(n, sets.ends, subsystem.acknowledgements.contexts)
-    unarbitrated = overrun(n, sets.ends, subsystem.arbiter.queue_pairs)
+    unarbitrated = pushed_out(n, sets.ends, subsystem.arbiter.queue_pairs)
     return HostCosts(
         sets=sets,
         steady=_steady(subsystem, t, n, m, sets, here),

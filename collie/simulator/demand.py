@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from collie.simulator.caches import miss_ratio, overrun
+from collie.simulator.caches import miss_ratio, pushed_out
 from collie.simulator.hardware import Cache, ReceiveQueues, Subsystem
 from collie.simulator.numbers import Numbers, Quantity
 from collie.simulator.traffic import TrafficArrays
@@ -88,7 +88,7 @@ def _of_queues(
             if n.anywhere(used):
                 window = queues.window_wqes_per_queue
                 slots = receiving * n.most(t.receive_wqe, queues.slot_bytes)
-                ahead = slots * window * overrun(n, t.recv_depth, window / 2)
+                ahead = slots * window * pushed_out(n, t.recv_depth, window / 2.0)
                 misses = miss_ratio(ahead, queues.size_bytes, queues.sharpness, queues.conflict_ratio)
                 missing = missing + used * misses
     return asking * t.qps * t.send_depth, missing

@@ -222,7 +222,8 @@ class ReceiveQueues(Part):
     overrun_wait_seconds: Seconds
     """Time for which the fetch unit is busy with a receive that an overrun pushed out."""
     window_wqes_per_queue: Count
-    """Receives of a long ring that the NIC prefetches into shared memory. A ring of half as many needs none."""
+    """Receives of a long ring that the NIC prefetches into shared memory. Of a shorter ring more are still on chip, so
+    that half a ring needs a quarter of the room."""
     slot_bytes: Bytes
     """Smallest shared memory of one receive."""
     size_bytes: Bytes
@@ -232,7 +233,7 @@ class ReceiveQueues(Part):
     conflict_ratio: HalfShare
     """Share of conflict misses, as for a cache."""
     on_demand_wqes: Count
-    """A post of at most this many receives is not prefetched. Each receive is fetched on demand."""
+    """So many receives of each post are not prefetched but fetched on demand."""
     look_ahead_bytes: Bytes
     """A queue has one fetch in flight per this many bytes of its path MTU."""
     fetch_seconds: Seconds

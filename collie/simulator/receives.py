@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from collie.simulator.caches import overrun, within
+from collie.simulator.caches import pushed_out
 from collie.simulator.demand import receive_queues
 from collie.simulator.hardware import ReceiveQueues, Subsystem, WhenMissing
 from collie.simulator.numbers import Numbers, Quantity
@@ -45,7 +45,7 @@ def receives_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Receives:
     fetches = t.receives / n.least(t.wqe_batch, n.most(1.0, subsystem.engine.wqe_fetch_bytes // t.receive_wqe))
     on_demand = withheld = waiting = dropping = 0.0
     for queues, used in receive_queues(subsystem, t):
-        late = used * t.receives * within(n, t.wqe_batch, queues.on_demand_wqes)
+        late = used * t.receives * n.least(1.0, queues.on_demand_wqes / t.wqe_batch)
         took = late * queues.fetch_seconds / (n.most(1.0, t.mtu / queues.look_ahead_bytes) * queues.outstanding_fetches)
         on_demand = on_demand + late
         withheld = withheld + took * (queues.when_missing is WhenMissing.WITHHOLD)
@@ -53,8 +53,8 @@ def receives_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Receives:
         dropping = dropping + took * (queues.when_missing is WhenMissing.DROP)
     datagram, reliable = subsystem.datagram_receives, subsystem.reliable_receives
     # One packet of RC consumes its receive at once. The later packets of a longer message need the receive again.
-    returning = t.is_rc * t.several_packets * _pushed_out(reliable, t, n)
-    demanding = t.is_ud * _pushed_out(datagram, t, n)
+    returning = t.is_rc * t.several_packets * _overrun(reliable, t, n)
+    demanding = t.is_ud * _overrun(datagram, t, n)
     return Receives(
         fetches=fetches,
         wqe_read=(t.receives * t.receive_wqe + COMPLETION_HEADER_BYTES * fetches) / subsystem.pcie.bytes_per_second,
@@ -67,6 +67,6 @@ def receives_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Receives:
     )
 
 
-def _pushed_out(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
-    long_queue = overrun(n, t.recv_depth, queues.resident_wqes_per_queue)
-    return t.receives * overrun(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
+def _overrun(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
+    long_queue = pushed_out(n, t.recv_depth, queues.resident_wqes_per_queue)
+    return t.receives * pushed_out(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
