@@ -19,14 +19,14 @@ Invariant. Seed and recorded results determine the next step. So a killed campai
 Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes these runs.
 
     run       purpose    result
-    1-3       search     normal
-    4         search     host b sends pause: a suspicion
-    5         sibling    measures the bound of run 4
-    6         confirm    far above the threshold again, so one run confirms a1
-    7-19      search     two more suspicions, confirmed as a2 and a3 in the same way
-    20-43     extract    three explanations of about 35 runs need the rest of the budget. 24 runs explain a1
-    44-46     search     the other two need less than the rest. a4 is found
-    47-120    extract    a2 (29 runs) and a3 (30 runs), with siblings. The budget ends before a4 is complete
+    1         search     normal
+    2         search     host b sends pause: a suspicion
+    3         sibling    measures the bound of run 2
+    4         confirm    far above the threshold again, so one run confirms a1
+    5-16      search     three more suspicions, confirmed as a2, a3 and a4 in the same way
+    17-40     extract    three explanations of about 35 runs need the rest of the budget. 24 runs explain a1
+    41-48     search     the other two need less than the rest. a5 is found
+    49-120    extract    a2 (24 runs) and a3, with siblings. The budget ends before a3 is complete
 """
 
 from __future__ import annotations

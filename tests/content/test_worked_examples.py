@@ -101,14 +101,17 @@ def test_search_loop(tmp_path: Path) -> None:
     anomalies = {found["id"]: found for found in json.loads(done.stdout)["anomalies"]}
     assert {name: found["extraction_runs"] for name, found in anomalies.items()} == {
         "a1": 24,
-        "a2": 29,
-        "a3": 30,
+        "a2": 24,
+        "a3": 0,
         "a4": 0,
+        "a5": 0,
     }
-    assert [anomalies[name]["found_at_run"] for name in ("a1", "a2", "a3", "a4")] == [4, 10, 17, 44]
+    assert [anomalies[name]["found_at_run"] for name in ("a1", "a2", "a3", "a4", "a5")] == [2, 6, 9, 14, 45]
     lines = map(json.loads, (tmp_path / "one" / "results.jsonl").read_text().splitlines())
     runs = [line["purpose"] for line in lines if "purpose" in line]
     spans = [(purpose, len(list(group))) for purpose, group in groupby(runs)]
-    assert spans[:3] == [("search", 4), ("sibling", 1), ("confirm", 1)]
-    assert (runs[19:43], runs[43:46]) == (["extract"] * 24, ["search", "sibling", "confirm"])
-    assert set(runs[46:]) == {"extract", "sibling"}
+    assert spans[:3] == [("search", 2), ("sibling", 1), ("confirm", 1)]
+    assert "extract" not in runs[:16]
+    assert set(runs[16:40]) == {"extract", "sibling"}
+    assert set(runs[40:48]) == {"search", "sibling", "confirm"}
+    assert set(runs[48:]) == {"extract", "sibling"}

@@ -71,7 +71,7 @@ def test_show_speaks_to_people_and_applies_settings(tmp_path: Path) -> None:
     for words in (
         "200 Gbit/s",
         "0.83 us",
-        "21.3 ns",
+        "0.1068 us",
         "2 MiB",
         "26.9 M/s",
         "minimum_mtu = 4096",
@@ -171,10 +171,11 @@ def test_a_survey_lists_what_shows_and_how_often(tmp_path: Path) -> None:
 def test_sick_plain_traffic_is_noted_and_a_slow_port_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     words = ["subsystem", "validate", path.name, "--points", "100"]
-    path.write_text("based_on: F\nname: mine\ntitle: mine\nengine: {unit_packets_per_second: 100000}\n")
+    slow = "requester_slow_packets_per_second: 100000"
+    path.write_text(f"based_on: F\nname: mine\ntitle: mine\nreads: {{{slow}}}\n")
     text = collie(*words, cwd=tmp_path, status=1).stdout
     assert re.search(
-        r"note   plain RC WRITE delivers \d+% of the 196 Gbit/s .* Limited by: transmit engine of host a", text
+        r"note   plain RC READ delivers \d+% of the 196.1 Gbit/s .* Limited by: receive engine of host a", text
     )
     assert "wrong  plain" not in text
     path.write_text("based_on: F-healthy\nname: mine\ntitle: mine\nengine: {placement_bps: 40Gbit}\n")

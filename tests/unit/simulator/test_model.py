@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.simulator.bottleneck import bottleneck
-from collie.simulator.caches import excess, miss_ratio, overrun, within
+from collie.simulator.caches import excess, miss_ratio, overrun, pushed_out
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import FlowRates, SteadyState, evaluate, evaluate_many
@@ -269,7 +269,7 @@ def test_hit_curves() -> None:
     assert curve == sorted(curve)
     assert [overrun(ONE, amount, 32) for amount in (1, 32, 40, 48, 64, 128)] == [0, 0, 0.25, 0.5, 1, 1]
     assert [excess(ONE, amount, 16) for amount in (1, 16, 32, 64)] == [0, 0, 0.5, 0.75]
-    assert [within(ONE, amount, 8) for amount in (1, 8, 12, 16, 64)] == [1, 1, 0.5, 0, 0]
+    assert [pushed_out(ONE, amount, 32) for amount in (8, 16, 32, 64, 128)] == [1 / 64, 1 / 16, 0.25, 1, 1]
 
 
 @settings(max_examples=200)
