@@ -85,8 +85,8 @@ class Reads(Part):
     requests_per_visit: Count
     """Most READ requests that one visit of the send scheduler starts."""
     pending_requests: Count
-    """Requests that the scheduler can start in one round over all queue pairs before they spill to host memory. With
-    twice as many, all spill."""
+    """Room for the requests that the scheduler starts in one round over all queue pairs. With twice as many all spill
+    to host memory, with as many a quarter."""
     spilled_packets_per_second: PerSecond
     """Response packets placed when each looks up its request in host memory."""
 
@@ -115,9 +115,9 @@ class Arbiter(Part):
     packets_per_second: PerSecond
     """Packets, both ways together, that pass while it switches for every burst."""
     burst_wqes: Count
-    """Largest number of work requests of one post that form a single burst. With twice as many, each forms its own."""
+    """Room for the work requests of one burst. With twice as many each forms its own burst, with as many a quarter."""
     queue_pairs: Count
-    """Queue pair ends that it holds ready. With twice as many, it loads one for every burst."""
+    """Room for queue pair ends. With twice as many it loads one for every burst, with as many for a quarter of them."""
     quantum_bytes: Bytes
     """Messages up to this size are sent in one turn."""
 
@@ -216,9 +216,11 @@ class ReceiveQueues(Part):
     """Receives of one kind of queue pair on their way on chip."""
 
     prefetch_wqes: Count
-    """Receives of one post that the prefetcher takes. A larger post overruns it, fully from twice as many on."""
+    """Receives of one post for which the prefetcher has room. With twice as many it is overrun fully, with as many by a
+    quarter."""
     resident_wqes_per_queue: Count
-    """Receives of one queue that stay on chip from prefetch to use. With twice as many, none does."""
+    """Receives of one queue for which there is room from prefetch to use. With twice as many none stays on chip, with
+    as many three quarters do."""
     overrun_wait_seconds: Seconds
     """Time for which the fetch unit is busy with a receive that an overrun pushed out."""
     window_wqes_per_queue: Count

@@ -146,7 +146,7 @@ def _section(section: Section) -> Iterator[str]:
         meaning = described.get("description") or meanings.get(name) or _of_model(described, schema)
         if not meaning:
             raise SystemExit(f"{section.model.__qualname__}.{name} says nowhere what it means; write a text below it")
-        rows.append(row(name, type_of(described, schema.get("$defs", {})), default, meaning))
+        rows.append(row(name, type_of(described, schema.get("$defs", {})), default, " ".join(meaning.split())))
     yield table(iter(rows))
 
 
