@@ -48,7 +48,7 @@ class Engines:
         return [member.pid for member in self.members]
 
     def register(self, poller: select.poll) -> None:
-        """Register every engine with something to read or write."""
+        """Register every engine that has not ended: for reading, and for writing if a command waits."""
         for member in self.members:
             if not member.ended and member.status is None:
                 poller.register(member.fileno(), select.POLLIN | (select.POLLOUT if member.wants_write else 0))

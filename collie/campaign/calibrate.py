@@ -29,7 +29,7 @@ def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: 
     """Return the plain workload with another transport, opcode and message size, or None if constraints forbid it.
 
     Chains and queues of long messages are shorter, to hold at most as many bytes as plain ones. A window must hold many
-    chains, because delivered bytes are counted per chain. Bytes that queue beyond the ACK timeout are retransmitted.
+    chains, because delivered bytes are counted per chain. Bytes queued longer than the ACK timeout are retransmitted.
     READ responses come in one burst, and Soft-RoCE loses bytes beyond the ring of the Ethernet device.
     """
     base = space.base
@@ -74,7 +74,7 @@ def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -
     rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
     left = deque([*rates] * repeats)
     spoiled: Tally[Workload] = Tally()
-    while left:  # a lost pair returns its work when the others have finished
+    while left:  # again if a pair was lost, and returned its work, after the others had finished
         measurer.scheduler.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
     return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
 

@@ -41,7 +41,7 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
         record.run,
         record.purpose,
         result["outcome"],
-        record.finished_at_seconds + 0.0,  # the column has no negative zero, and the checksum covers its value
+        record.finished_at_seconds + 0.0,  # SQLite stores -0.0 as 0.0, and the checksum covers what it stores
         codec.dumps(render(record.workload)),
         codec.dumps(result),
         encode_series(series),

@@ -5,7 +5,7 @@
 3. A campaign is created by one rename of a complete file in WAL mode. No rollback journal ever exists beside it.
 4. One process writes (`lock`). Any number can read (`reading`), and change nothing.
 5. A record of a later version (`schema`), or beside a file that SQLite would act on (`vetting`), is never opened.
-6. The record is untrusted: rows are read in order, in bounded bytes, and never more bytes than the file has.
+6. The record is untrusted: rows are read in order, in pages of limited size, and no more bytes in all than the file.
 
 A refusal is a `StoreError`, a full or lost disk a `StoreUnwritable`.
 """

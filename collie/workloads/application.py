@@ -21,7 +21,7 @@ class Sizes:
 
     Attributes:
         only: exactly this list.
-        first: values of the first element, where not `values`.
+        first: values of the first element, if they differ from `values`.
     """
 
     values: Values
@@ -104,7 +104,7 @@ class Application:
 def reached(application: Application) -> Space:
     """Return the space of a search for more anomalies of an application.
 
-    It holds all reachable values, without mixtures of kinds. `Sizes.only` extends to every list of its sizes.
+    It holds all reachable values, without mixtures of kinds, and every list of the sizes in `Sizes.only`.
 
     Raises:
         ValueError: it reaches one workload only.

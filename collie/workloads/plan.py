@@ -97,7 +97,7 @@ class Stream:
 
     Attributes:
         returned: the part of a mixed flow that returns to its requester.
-        payloads: bytes of the work requests of one turn that carry it.
+        payloads: bytes of each work request that carries it, for one turn.
         per_request: mean payload bytes per work request of the flow.
     """
 

@@ -50,8 +50,8 @@ class Record:
         """Return the reason why the record is too weak to call a change new or worse, or None.
 
         The chance that all healthy runs missed the anomaly must be at most `share`, the false-alarm chance of the
-        decision. `alike` selects the workloads on which the baseline is healthy for the same reason. The baseline's
-        severity is that of its middle reading, so a disturbance must affect most readings to falsify it.
+        decision. `alike` selects the workloads whose healthy runs count for this one, too. The baseline's severity
+        is that of its middle reading, so a disturbance must affect most readings to falsify it.
         """
         if change is Change.NEW:
             agreed = sum(self.healthy(alike).values())
@@ -82,7 +82,7 @@ class GateCase:
     Attributes:
         mfs: the conditions of the anomaly. A neighbour has only those that it keeps.
         complete: whether all conditions are known. Otherwise the known conditions explain no workload.
-        anomaly: argument of `collie reproduce`, also of a neighbour.
+        anomaly: argument of `collie reproduce`. A neighbour has that of its anomaly.
         symptom: None for a neighbour.
         beside: for a neighbour, tells whether a workload breaks the same condition and no other.
     """
