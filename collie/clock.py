@@ -15,7 +15,7 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
-        """Wait, at most until an event is set."""
+        """Wait for a time, or until an event is set."""
         (until or threading.Event()).wait(seconds)
 
 

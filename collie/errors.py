@@ -18,8 +18,8 @@
             StoreUnwritable     3
             HardwareChanged     2
 
-Three outcomes are never mixed: bad input (exit 2), a finding (a value, exit 0 or 1), no answer (exit 3 or an
-inconclusive verdict, exit 4).
+Three outcomes are kept apart: bad input (an exception, exit 2), a finding (a value, exit 0 or 1), and no answer (an
+exception, exit 3, or an inconclusive verdict, exit 4).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CollieError(Exception):
 
 
 class UsageError(CollieError):
-    """The command line names something that does not exist or is inconsistent."""
+    """The command line is inconsistent, or names something that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
 
 
-MAX_PROBLEMS = 50  # a file of 512 KiB could fill a screen 5000 times
+MAX_PROBLEMS = 50  # the problems of a file of 512 KiB could fill 5000 screens
 
 
 class ContentError(CollieError):
@@ -143,12 +143,12 @@ class AgentError(TestbedError):
 
     def __init__(self, host: str, step: str, message: str, *, unsupported: bool = False) -> None:
         self.host, self.step = host, step
-        self.unsupported = unsupported  # by the device or driver, so another attempt is pointless
+        self.unsupported = unsupported  # the device or driver cannot do it, so a repetition is pointless
         super().__init__(f"host {host}: agent step {step}: {message}")
 
 
 class PortShared(TestbedError):
-    """A port under test has another use, which a run would disturb and which would falsify results."""
+    """Another program uses a port under test. A run would disturb it, and it would falsify the results."""
 
     def __init__(self, uses: Sequence[str]) -> None:
 

@@ -1,9 +1,9 @@
-"""Untrusted files: opened without waiting, read up to a limit, reached through no link.
+"""Opens untrusted files without blocking, reads them up to a limit, and follows no links below a `Folder`.
 
 1. Only a regular file is opened. Opening a FIFO would block, and opening a device may act on it.
 2. The type is checked twice: by name before opening, and on the descriptor afterwards.
-3. Below an untrusted folder no symbolic link is followed (`Folder`). Each step starts from the descriptor of the folder
-   above, so replacing a folder meanwhile changes nothing.
+3. Below an untrusted folder no symbolic link is followed (`Folder`). Each name is opened relative to the descriptor
+   of its folder, so replacing a folder meanwhile has no effect.
 4. Every read has a limit in bytes.
 
 Every refusal is an `OSError` whose `strerror` names the kind of file. Standard library only: bundles carry this module.
@@ -47,8 +47,8 @@ def require_regular(mode: int, path: str | Path) -> None:
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True, dir_fd: int | None = None
 ) -> int:
-    """Open a regular file and return its descriptor. Never waits. Without `follow`, the path ends in no link."""
-    with suppress(FileNotFoundError):  # `os.open` creates it or fails
+    """Open a regular file and return its descriptor. Never blocks. Without `follow`, a link is refused."""
+    with suppress(FileNotFoundError):  # `os.open` below creates a missing file, or fails
         require_regular(os.stat(path, dir_fd=dir_fd, follow_symlinks=follow).st_mode, path)
     descriptor = os.open(path, flags | _FLAGS | (0 if follow else os.O_NOFOLLOW), mode, dir_fd=dir_fd)
     return _checked(descriptor, path, require_regular)
@@ -57,7 +57,7 @@ def open_regular(
 def open_output(path: str | Path, mode: int = 0o600, *, append: bool = False) -> int:
     """Open the user's output file and return its descriptor. Create it, or empty it unless `append`.
 
-    It may be a regular file, a character device, or a FIFO with a reader. Never waits. Links are followed.
+    It may be a regular file, a character device, or a FIFO with a reader. Never blocks. Links are followed.
     """
     with suppress(FileNotFoundError):
         _require_output(os.stat(path).st_mode, path)
@@ -85,7 +85,7 @@ def _open_output(path: str | Path, flags: int, mode: int) -> int:
 
 
 def is_odd_output(path: str | Path) -> bool:
-    """Whether the user's output exists and is no regular file, such as /dev/stdout."""
+    """Whether the user's output exists and is not a regular file, such as /dev/stdout."""
     with suppress(FileNotFoundError):
         return not stat.S_ISREG(os.stat(path).st_mode)
     return False
@@ -94,7 +94,7 @@ def is_odd_output(path: str | Path) -> bool:
 def require_output(path: str | Path) -> None:
     """Refuse an output that `open_output` could not open, long before it is opened.
 
-    A FIFO is opened now and stays open until this process ends, because its reader takes a close for the end.
+    A FIFO is opened now and stays open until this process ends, because closing it would end its reader.
     """
     with suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
@@ -109,7 +109,7 @@ def _require_output(mode: int, path: str | Path) -> None:
 
 
 def is_file_name(path: str | Path) -> bool:
-    """Whether a name exists and is no directory. FIFOs and dangling links count: reading them reports the error."""
+    """Whether a path exists and is not a directory. FIFOs and dangling links count. Reading them reports the error."""
     return os.path.lexists(path) and not os.path.isdir(path)
 
 
@@ -176,7 +176,7 @@ class Folder:
             return read_bytes(_component(name), max_bytes, follow=False, dir_fd=self._descriptor)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Return the status of a name, also of a link. None if absent."""
+        """Return the status of a name, None if it does not exist. A link is not followed."""
         try:
             return os.stat(_component(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -188,7 +188,7 @@ class Folder:
 
     @contextmanager
     def new(self, name: str, mode: int = 0o600) -> Iterator[TextIO]:
-        """Write a text file. A reader sees the old file or the complete new one. A link in its place is replaced."""
+        """Write a text file. A reader sees the old file or the complete new one. A link of that name is replaced."""
         # The name is unique, because two processes may write the same report.
         unfinished = f".{_component(name)}.{threading.get_native_id()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -204,7 +204,7 @@ class Folder:
             on_failure.pop_all()
 
     def _remove_abandoned(self, name: str) -> None:
-        """Remove unfinished files of killed threads and of this thread."""
+        """Remove unfinished versions of a file that this thread or ended threads left."""
         for found in os.listdir(self._descriptor):
             left = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)\.new", found)
             if left and (left[1] == str(threading.get_native_id()) or not os.path.exists(f"/proc/{left[1]}")):
@@ -242,7 +242,7 @@ class Folder:
 
 
 def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
-    """Write a text file and its folder, like `Folder.write`. The caller answers for links on the way to it."""
+    """Create a folder and write a text file in it, like `Folder.write`. Links in the folder's path are followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with Folder(path.parent) as folder:
         folder.write(path.name, parts, mode)

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 _AGAIN_SECONDS = 0.01
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
-_PATIENT = 2  # number of the signal that raises no `KeyboardInterrupt`
+_PATIENT = 2  # the second signal raises no `KeyboardInterrupt`
 
 
 def install_handlers() -> None:

@@ -1,4 +1,4 @@
-"""Limits of fields, as metadata of `typing.Annotated`. File readers apply them. Assignments do not."""
+"""Limits of fields, as metadata of `typing.Annotated`. Readers of files enforce them. Assignments are unchecked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Annotated, Any
 class Limits:
     """Limits of one field. None means no limit.
 
-    The method is pydantic's protocol for metadata. With it, packages in bundles can state limits without pydantic.
+    The method implements pydantic's protocol for metadata. So modules in bundles state limits without pydantic.
 
     Attributes:
-        gt, ge, lt, le: of a number.
+        gt, ge, lt, le: bounds of a number.
         allow_inf_nan: False refuses infinity and NaN.
         min_length, max_length: characters of a text, or items of a list.
         pattern: regular expression of a text.

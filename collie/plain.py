@@ -1,6 +1,6 @@
-"""Values of the program as plain values, which JSON can hold, and back.
+"""Converts values of the program to plain values, which JSON can hold, and back.
 
-A `Codec` takes dataclasses field by field. The types of the fields decide how a value is written and which values are
+A `Codec` converts dataclasses field by field. A field's type decides how a value is written and which values are
 read. Standard library only: bundles carry this module.
 
 For example, `CODEC.write(Victim(27e6, math.nan))` is `{"alone_bps": 27e6, "beside_bps": None}`, as `beside_bps` is a
@@ -22,7 +22,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any]
 
-_MAX_MAGNITUDE = 1 << 128  # of counters, sizes and seeds; all fit into a float
+_MAX_MAGNITUDE = 1 << 128  # limit of counters, sizes and seeds. Smaller numbers fit into a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Writer and reader of a type that is not taken field by field."""
+    """Writer and reader of a type that is not converted field by field."""
 
     write: Writer
     read: Reader
@@ -61,10 +61,10 @@ class Codec:
         self._writers: dict[Any, Writer] = {}
 
     def write(self, value: Any) -> Any:
-        """Return a value as plain values, equal to themselves after a round trip through JSON.
+        """Return a value as plain values, which a round trip through JSON does not change.
 
-        A number that is not finite becomes None where its field may be None. Elsewhere it stays as it is. Other kinds
-        of values raise `TypeError`.
+        Infinity and NaN become None where the field may be None. Elsewhere they stay as they are. A value without a
+        plain form raises `TypeError`.
         """
         match value:
             case Enum():

@@ -20,7 +20,7 @@ from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
-OUTAGE = "data path"  # first words in the cause of a run with a dead data path
+OUTAGE = "data path"  # first words in the `cause` of a run whose data path was dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,13 @@ class Testbed(Protocol):
         """Set up fresh queue pairs, run one workload, and tear everything down.
 
         Args:
-            workload: breaks no verbs constraint.
+            workload: must break no verbs constraint.
             run: number within the campaign. With the seed it determines the noise of a simulated run.
             watch: receives every sample. The first reason that it returns stops traffic at once, and becomes
                 `stopped` of the measurement.
 
         Raises:
-            TestbedError: the testbed itself is gone, not this one run.
+            TestbedError: the testbed is gone. If only this run fails, the result says so.
         """
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
@@ -150,7 +150,7 @@ class Reviver(Protocol):
     """Restores a host that does not answer, or a dead data path. Raises `TestbedError` if it cannot."""
 
     def revive(self, host: Host) -> None:
-        """Restart a host, given any of its devices, and return when it answers."""
+        """Restart a host, and return when it answers. `host` can be any of its devices."""
 
     def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
         """Restart services or hosts until hosts reach each other over their data addresses.
@@ -160,7 +160,7 @@ class Reviver(Protocol):
 
 
 class Channel(Protocol):
-    """A running command on a host. Its methods raise `HostUnreachable` without a connection."""
+    """A running command on a host. Its methods raise `HostUnreachable` when the connection is lost."""
 
     def send_line(self, line: str) -> None:
         """Write one line to standard input."""
@@ -242,7 +242,7 @@ class RunRecord:
 
     @property
     def without_series(self) -> RunRecord:
-        """This run without its series. Series are most of a campaign, and only plots need them."""
+        """This run without its series. Series are most of a campaign's data, and only plots need them."""
         if not isinstance(self.result, Measured):
             return self
         return replace(self, result=replace(self.result, measurement=replace(self.result.measurement, series=())))

@@ -1,4 +1,4 @@
-"""Standard output and error whose readers may leave early: `| head`, a closed pager.
+"""Standard output and error streams that survive when their reader leaves early, as with `| head` or a closed pager.
 
 A command without a reader continues silently, writes its files, and keeps its exit code.
 """
@@ -37,7 +37,7 @@ def outlive_readers() -> None:
 
 
 def _outliving(stream: TextIO) -> TextIO:
-    if stream is None or stream.isatty():  # closed at start, or a terminal: its end ends this process, too
+    if stream is None or stream.isatty():  # closed at start, or a terminal. The end of the terminal ends this process
         return stream
     try:
         number = stream.fileno()

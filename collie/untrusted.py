@@ -62,7 +62,7 @@ def _indented(text: str) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that a text of up to 20 plain digits spells, otherwise None."""
+    """Return the number that up to 20 ASCII digits spell. None for any other text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 

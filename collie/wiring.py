@@ -179,7 +179,7 @@ def watch(hosts: Sequence[Host], period_seconds: float) -> Iterator[tuple[Counte
 
 
 def check_hosts(inventory: Inventory, limits: SafetyLimits | None, *, shared_port: bool) -> tuple[Finding, ...]:
-    """Check the hosts of an inventory, and their data paths within `limits`. With None it sends no traffic."""
+    """Check the hosts of an inventory, and test their data paths within `limits`. With None it sends no traffic."""
     from collie.content.catalogs import find_catalog
     from collie.hosts.check import check_hosts as check
     from collie.ssh.remote import SshRemote

@@ -20,7 +20,7 @@ class BoxRule:
     """A predicate on the `fields` of workloads.
 
     Attributes:
-        more: ordered fields in which a larger value is easier. In other ordered fields, a smaller value is easier.
+        more: ordered fields whose larger values satisfy the rule more easily. In other ordered fields, smaller ones do.
         apart: ordered fields without an easier side.
     """
 
@@ -54,7 +54,7 @@ class Box:
         return self.base.with_(**changes, messages=tuple(sizes))
 
     def corners(self, rule: BoxRule, *, easiest: bool) -> Iterator[Workload]:
-        """Yield the easiest or hardest workloads for a rule: one per combination of values without an easier side."""
+        """Yield the easiest or hardest workloads for a rule: one per combination in fields without an easier side."""
         names = [name for name in rule.fields if name in self.values]
         single = [name for name in names if self._is_single(name, rule)]
         ends = {name: rule.end(name, self.values[name], easiest=easiest) for name in names if name not in single}

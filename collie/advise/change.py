@@ -7,7 +7,7 @@ without order. A change is *sound* when
 2. none hits an anomaly that the traffic did not hit before, and
 3. everything else stays possible: a queue of 32 is no single change for an application that posts 64 at once.
 
-The cost is the distance that limits move, in steps of the ladder. Thresholds are known to a step at best. Removing or
+The cost is the distance that limits move, in steps of the ladder. Thresholds are exact to a step at best. Removing or
 replacing a value without order costs `_SWITCH` steps, because it needs code for another operation or transport.
 """
 
@@ -39,7 +39,7 @@ class SettingChange:
         traffic: the whole traffic after the change.
         before, after: values of the dimension, or `Sizes` for messages.
         share_lost: part of the dimension's ladder that the traffic gives up, 0..1.
-        has_margin: whether the threshold is exact, or a step away.
+        has_margin: True if the threshold is exact, or is a step away.
     """
 
     dimension: str
@@ -84,7 +84,7 @@ def changes(
 def pair(
     traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str], effort: Effort
 ) -> tuple[SettingChange, SettingChange] | None:
-    """Return the cheapest two changes that are sound together: the second avoids the anomaly that the first enters.
+    """Return the cheapest two changes that are sound together: the second avoids the anomaly that the first newly hits.
 
     `changes` must have found none. The first change is the cheapest effective change of its dimension.
     """
@@ -127,7 +127,7 @@ def unreachable(
 ) -> Iterator[tuple[str, object]]:
     """Yield (dimension, value) for each value of the traffic that the constraints exclude from every workload.
 
-    Only the ends of ordered dimensions are checked, with `beside` only dimensions that share a constraint with it.
+    Only the ends of ordered dimensions are checked. With `beside`, only dimensions that share a constraint with it are.
     """
     near = {name for c in space.constraints if beside is None or beside in c.fields for name in c.fields}
     for name in (*traffic.values, "messages"):

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OpenHit:
-    """A known anomaly that one kind of traffic may hit. The check ended undecided at its bound of `steps`."""
+    """A known anomaly that one kind of traffic may hit. The check ended undecided after `steps` steps, its bound."""
 
     known: Known
     traffic: Traffic

@@ -20,7 +20,7 @@ class Undecided(Exception):
 
 
 class Effort:
-    """A budget of steps within `whole`. A step evaluates one condition or constraint for one workload."""
+    """A budget of steps, also counted in `whole`. A step evaluates one condition or constraint for one workload."""
 
     def __init__(self, steps: int = QUESTION_STEPS, whole: Effort | None = None) -> None:
         self._steps = self._left = steps

@@ -40,7 +40,7 @@ class Overlap:
 
     Attributes:
         example: the common workload nearest to the workload that showed the anomaly.
-        reach: common values of each dimension that has other values, too. Of ordered values, the least and greatest.
+        reach: common values by dimension, if the traffic has others, too. Of ordered values, the least and greatest.
     """
 
     example: Workload

@@ -78,7 +78,7 @@ def find(
 def _answer(
     traffic: Traffic, space: Space, conditions: Sequence[Condition], target: Workload, effort: Effort
 ) -> Workload | None:
-    """Return a workload that satisfies conditions, or None. Only dimensions may have `in`."""
+    """Return a workload that satisfies conditions, or None. Only conditions on dimensions may have `in`."""
     for box, rules in _boxes(traffic, space, conditions, target):
         effort.spend()
         found = _search(box, [replace(rule, holds=effort.counted(rule.holds)) for rule in rules], target)
@@ -211,7 +211,7 @@ def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
 
 
 def _cuts(splits: Sequence[str | tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the sizes that fill leading entries of a split. Between two of them the shortest entry never shrinks."""
+    """Return the sizes that fill leading entries of a split. Between two of them, growth never shortens an entry."""
     return tuple(sorted({total for split in splits if not isinstance(split, str) for total in accumulate(split)}))
 
 

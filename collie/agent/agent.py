@@ -20,7 +20,7 @@ from .sampler import CounterReader, received_packets
 
 DRAIN_SECONDS = 1.0
 LET_GO_SECONDS = 2.0
-# Phase of a run after each step. Other steps do not change it.
+# Phase of a run after each step that changes the phase.
 AFTER = {"prepare": "prepared", "connect": "connected", "start": "running", "stop": "stopped"}
 
 

@@ -23,7 +23,7 @@ from .sampler import waited
 from .totals import ATTENTION, Totals
 
 PR_SET_PDEATHSIG = 1
-# Resolved once, not in every fork.
+# The function is looked up once, not in every fork.
 _prctl = ctypes.CDLL(None).prctl
 
 
@@ -60,7 +60,7 @@ class EngineProcess:
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
             signal.set_wakeup_fd(-1)
-            gc.disable()  # the process lasts one run, and collection would pause it
+            gc.disable()  # the process lasts one run, and garbage collection would pause it
             os.setpriority(os.PRIO_PROCESS, 0, max(0, os.getpriority(os.PRIO_PROCESS, 0)))
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
@@ -68,7 +68,7 @@ class EngineProcess:
             pulse.end_without_it(silence_seconds)
             Engine(paths, pipe.fileno(), self.totals).serve()
             code = 0
-        except BaseException:  # the process ends without Python's own handler
+        except BaseException:  # `os._exit` below skips Python's own report of errors
             traceback.print_exc()
         finally:
             sys.stderr.flush()

@@ -45,7 +45,7 @@ def digest(sources: Mapping[str, bytes]) -> str:
 
 
 def is_current(data: bytes, sources: Mapping[str, bytes]) -> bool:
-    """Whether a shared object was compiled from these sources. Each contains their digest."""
+    """Whether a shared object was compiled from these sources. It contains the digest of its sources."""
     return f"collie-source:{digest(sources)}\0".encode() in data
 
 

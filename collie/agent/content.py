@@ -58,7 +58,7 @@ def is_source(workload: Workload, requester: bool) -> bool:
 
 
 def landed(workload: Workload, requester: bool, qps: int, completed: int) -> Dict[int, int]:
-    """Return the bytes of each MR that the first ``completed`` requests of a queue pair cover."""
+    """Return how many bytes of each MR, by its number, the first ``completed`` requests of a queue pair cover."""
     if workload.qp_type != "RC":
         return {}
     sequence = [request for chain in send_chains(workload, qps) for request in chain.requests]
@@ -99,7 +99,7 @@ def _wrong_places(found: bytes, right: bytes, untouched: Optional[bytes]) -> byt
 
 
 def _differences(one: bytes, other: bytes) -> bytes:
-    """Return a byte per place: 1 where the inputs differ, else 0. Integers compare all places at once."""
+    """Return one byte per position: 1 where the inputs differ, else 0. Long integers compare all positions at once."""
     difference = int.from_bytes(one, "little") ^ int.from_bytes(other, "little")
     return difference.to_bytes(len(one), "little").translate(NOT_ZERO)
 
@@ -110,7 +110,7 @@ def verify(
     """Compare all MRs of an end.
 
     ``read`` returns the payload of an MR by queue pair and number. ``completed`` is the smallest number of completed
-    requests of a queue pair.
+    requests of any queue pair.
     """
     covered = landed(workload, requester, qps, completed)
     checked = wrong = 0
@@ -136,7 +136,7 @@ def verify(
 
 
 def _parts(right: bytes, covered: int, also_source: bool) -> Iterator[Tuple[slice, Optional[bytes]]]:
-    """Yield the covered part of an MR, then the rest with its initial content."""
+    """Yield slice and initial content of the covered part of an MR, whose initial content is None, then of the rest."""
     if covered:
         yield slice(0, covered), None
     if not also_source and covered < len(right):

@@ -58,7 +58,7 @@ def parse(payload: Optional[bytes]) -> Dict[str, Any]:
 
 
 def _trust(result: Dict[str, Any], ieee: Dict[int, bytes]) -> None:
-    """Add the reported trust mode, or ``dscp`` if there is a DSCP map, which mlx5 keeps only in that mode."""
+    """Add the reported trust mode. Without one, a DSCP map means ``dscp``: mlx5 has the map only in that mode."""
     entries = [APP.unpack_from(value) for _, value in attributes(ieee.get(APP_TABLE, b"")) if len(value) >= APP.size]
     dscp = sorted((protocol, priority) for selector, priority, protocol in entries if selector == SELECTOR_DSCP)
     result["dscp_to_priority"] = [f"{protocol}:{priority}" for protocol, priority in dscp]

@@ -24,9 +24,9 @@ QUIESCE_SECONDS = 1.0
 
 
 def _counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
-    """Return how this end counts delivered payload, or None if the other end counts it.
+    """Return how this end counts delivered payload, or None if it does not.
 
-    Received packets cannot be attributed unless all flows have this workload (``alone``).
+    ``alone`` says that all flows have this workload. Otherwise received packets cannot be attributed to a flow.
     """
     brought = workload.opcodes - FETCHING
     if brought and brought <= RECEIVING:
@@ -135,7 +135,7 @@ class Engine:
         return {}
 
     def _do_stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
-        # After this command ``serve`` goes on to post receives.
+        # ``serve`` continues after this command, and keeps posting receives.
         return {"drained": self._connected().drain(command["drain_seconds"])}
 
     def _do_verify(self, command: Dict[str, Any]) -> Dict[str, Any]:

@@ -46,7 +46,7 @@ def _gid_address(value: str) -> Optional[str]:
 
 def _gids(port_path: str) -> List[Dict[str, Any]]:
     table = []
-    # rdma_rxe of Linux 6.1 lists no entries here. Tables can have thousands of empty ones, so stop after 16 in a row.
+    # Read by index, because rdma_rxe of Linux 6.1 lists no entries. Stop after 16 empty ones: there may be thousands.
     empty = index = 0
     while empty < 16:
         value = read_text(port_path, "gids", str(index))

@@ -25,7 +25,7 @@ _FIELDS = {
 
 
 class DeviceThreads:
-    """Threads that can run a software device. The time of an ended thread stays in the sum."""
+    """Kernel threads that can run a software device. The sums of CPU time include threads that have ended."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc

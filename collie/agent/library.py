@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Dict, Tuple
 
 LIBRARY = "libibverbs.so.1"
 
-# name: (result, arguments). A pointer or 0 is success. Otherwise the error number is in errno, or is the result.
+# name: (result, arguments). Success is a pointer or 0. A failed verb returns its error number or sets errno.
 Functions = Dict[str, Tuple[Any, Tuple[Any, ...]]]
 VERBS: Functions = {
     "get_device_list": (c_void_p, (c_void_p,)),

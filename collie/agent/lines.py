@@ -10,7 +10,7 @@ import time
 from typing import Any, List
 
 READ_BYTES = 1 << 16
-# More than the endpoints of 16 flows of 20,000 queue pairs take.
+# The endpoints of 16 flows with 20,000 queue pairs each are shorter.
 LONGEST_LINE_BYTES = 16 << 20
 
 

@@ -24,7 +24,7 @@ import stat
 import sys
 
 BOOT = "import sys; sys.path[:] = [p for p in sys.path if p]; exec(bytes.fromhex(input()))"
-"""`-c` puts the current folder, which is not checked yet, first on the path."""
+"""`-c` puts the current folder first on `sys.path`. `BOOT` removes it, because it is not checked yet."""
 RUNNING, ABSENT, REFUSED = "running", "absent", "refused "
 MAX_BYTES = 64 << 20
 MAX_LINKS = 40
@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 def settled(path: str) -> str:
-    """Return a path with its links resolved. No other user can change its folders. The last ones may be missing.
+    """Return a path without links, none of whose folders another user can change. The last folders may be missing.
 
     Raises:
         Refused: another user can change a folder.
@@ -69,7 +69,7 @@ def settled(path: str) -> str:
 def _require_own(path: str, is_closed: bool) -> bool:
     """Refuse a folder or link that another user owns or can write to.
 
-    ``is_closed`` says that only its owner can enter a folder above. The result says so for the entries below.
+    ``is_closed``: only its owner can enter some folder above. The result is ``is_closed`` for entries of ``path``.
     """
     found = os.lstat(path)
     if found.st_uid not in (0, os.geteuid()):

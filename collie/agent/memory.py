@@ -98,7 +98,7 @@ def run_on(node: Optional[int]) -> None:
 
 @contextmanager
 def on_node(node: Optional[int]) -> Iterator[None]:
-    """Place the pages that the block touches first on a NUMA node."""
+    """Place on a NUMA node all pages that are used for the first time inside the block."""
     nodes = numa_nodes()
     if node is None or len(nodes) < 2:
         yield

@@ -60,7 +60,7 @@ def messages(data: bytes) -> Iterator[Tuple[int, bytes]]:
 
 
 def _records(data: bytes, header: struct.Struct) -> Iterator[Tuple[int, bytes]]:
-    """Yield type and payload of each record. A header begins with the length of its record and the type."""
+    """Yield type and payload of each record. A header begins with length and type of its record."""
     offset = 0
     while offset + header.size <= len(data):
         length, kind, *_ = header.unpack_from(data, offset)

@@ -76,7 +76,7 @@ class Limits:
         raise AgentFault("unsupported", "limits", not_here if offered else lack, errno.EOPNOTSUPP)
 
     def check_totals(self, qps: int, mrs: int) -> None:
-        """Raise ``unsupported`` for more objects than the device has."""
+        """Raise ``unsupported`` for more objects than the device supports."""
         has = self._attributes
         self._refuse([("queue pairs", qps, has.max_qp), ("memory regions", mrs, has.max_mr)])
 

@@ -78,7 +78,7 @@ class DataPaths:
 def load_native(library: str = "libibverbs.so.1") -> DataPath:
     """Load libibverbs and the compiled loop, or raise OSError."""
     loaded_library = Library(library)
-    with contextlib.suppress(VerbsError):  # loads this host's drivers, whose errors show when a device is opened
+    with contextlib.suppress(VerbsError):  # this call loads the drivers. Their errors show when a device is opened
         loaded_library.free_device_list(loaded_library.make("get_device_list", None))
     loaded, detail = shared_object.load()
     functions = TrafficObject(loaded, loaded_library)

@@ -4,8 +4,8 @@
   in MR ``i % mrs_per_qp`` of the queue pair and of its peer.
 * A chain is ``wqe_batch`` linked requests, posted by one call. The device copies it, so a few chains serve the whole
   run and can be posted again while outstanding.
-* A round is ``signal_every`` chains. Only its last request is signalled (all with ``sq_sig_all``), so its slots are
-  freed together. The queue holds whole rounds only.
+* A round is ``signal_every`` chains. Only its last request is signalled (all with ``sq_sig_all``), so a round's slots
+  are freed together. The queue holds whole rounds only.
 * Empty entries of a scatter list are left out: some devices read a length of 0 as 2 GiB.
 """
 
@@ -19,7 +19,7 @@ from .workload import ATOMICS, FETCHING, Workload
 
 GRH_BYTES = 40
 
-# A work request takes 200 bytes and about 2 us to build (30 us on an emulated CPU), so all take two seconds at most.
+# A work request takes 200 bytes and about 2 us to build (30 us on an emulated CPU), so these take two seconds at most.
 MAX_REQUESTS = 1 << 16
 
 
@@ -37,7 +37,7 @@ NOTHING = Proof(0, 0)
 class Request:
     """A work request with the lengths of its scatter list.
 
-    Its completion proves payload: ``delivers`` reached the sink of the flow, ``returns`` was fetched in a mixed flow.
+    Its completion proves that ``delivers`` bytes reached the flow's sink. ``returns`` bytes came back in a mixed flow.
     """
 
     opcode: str
@@ -89,7 +89,7 @@ def fitting(depth: int, requests: int) -> int:
 
 
 def _distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
-    """Return how many batches of requests to build, so that posting them in turn repeats the sequence of requests.
+    """Return how many chains to build. Posted in turn, they repeat the workload's sequence of requests.
 
     Opcodes and sizes always repeat exactly. A ``budget`` of work requests can limit the number of MRs used.
     """
@@ -157,7 +157,7 @@ class ReceivePlan:
 
 
 def receive_plan(workload: Workload, buffers: int, queues: int) -> ReceivePlan:
-    """Plan the receives of one of ``queues`` receive queues. Each fits the largest message, in ``buffers`` MRs."""
+    """Plan the receives of one of ``queues`` receive queues. Each receive fits the largest message."""
     batch = min(workload.wqe_batch, workload.recv_wq_depth)
     budget = max(batch, MAX_REQUESTS // queues)
     count = max(1, min(-(-buffers // batch), budget // batch))
@@ -179,7 +179,7 @@ def group(needs: Sequence[int], capacity: int, reserve: int = 0) -> List[List[in
     """Distribute queue pairs over completion queues. Return lists of indices into ``needs``.
 
     Args:
-        needs: most entries that each queue pair needs. A queue pair above the capacity is alone in its list.
+        needs: entries that each queue pair needs at most. One that needs more than ``capacity`` is alone in its list.
         capacity: entries of the largest completion queue.
         reserve: entries of every completion queue for a shared receive queue.
     """

@@ -27,7 +27,7 @@ def capability(config: bytes, wanted: int) -> Optional[int]:
     if len(config) <= HEADER_BYTES or not _u16(config, STATUS) & STATUS_HAS_CAPABILITIES:
         return None
     offset = config[FIRST_CAPABILITY] & 0xFC
-    for _ in range(48):  # no list has more entries, so the search ends in a damaged list, too
+    for _ in range(48):  # no list has more entries. The limit ends the search in a damaged list
         if offset < HEADER_BYTES or offset + 2 > min(len(config), CONVENTIONAL_BYTES):
             return None
         if config[offset] == wanted:

@@ -14,7 +14,7 @@ import time
 
 # Longest time between two beats.
 BEAT_SECONDS = 1.0
-# Detection takes a little longer than this. Together they stay below the 10 s of docs/explanation/safety.md.
+# An engine ends a little later than this after the last beat, within the 10 s of docs/explanation/safety.md.
 SILENCE_SECONDS = 7.0
 _LOOK_SECONDS = 0.5
 
@@ -36,7 +36,7 @@ class Pulse:
 
     def end_without_it(self, silence_seconds: float) -> None:
         """End this process after ``silence_seconds`` without a beat."""
-        # The Python loop holds the interpreter for a few milliseconds at most, the compiled loop not at all.
+        # A thread gets to run: the Python loop holds the interpreter lock for milliseconds, the compiled loop never.
         threading.Thread(target=self._watch, args=(silence_seconds,), daemon=True).start()
 
     def _watch(self, silence_seconds: float) -> None:
@@ -44,7 +44,7 @@ class Pulse:
         while silent < silence_seconds:
             time.sleep(_LOOK_SECONDS)
             before, turns = turns, self.turns
-            # The watch counts its own wake-ups, not time, because a host without free CPU delays the agent, too.
+            # The watch counts its own wake-ups, not time. A host without free CPU delays both agent and watch.
             silent = silent + _LOOK_SECONDS if turns == before else 0.0
         sys.stderr.write(f"engine {os.getpid()} ends: its agent has not moved for {silence_seconds:g} s\n")
         sys.stderr.flush()

@@ -28,7 +28,7 @@ QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1
 
 
 class Queue:
-    """A send or receive queue. One class with slots for both, because the traffic loop must be fast."""
+    """A send or receive queue. One class serves both, and has slots, because the traffic loop must be fast."""
 
     __slots__ = (
         "alive",  # no completion has failed
@@ -47,7 +47,7 @@ class Queue:
         "post",
         "posts",  # chains in a round
         "qp_word",  # index of its queue pair's word
-        "refs",  # every work request: a head has only raw pointers to its chain
+        "refs",  # all work requests. They are kept alive, because chains link them by raw pointers
         "returned",  # entry of ``returns`` for the next completion
         "returns",  # with several opcodes, the fetched payload of each completion in turn
         "sends",
@@ -148,7 +148,7 @@ class _SendBuilder:
             target = pair * self.remote["per_qp"] + request.mr % self.remote["per_qp"]
             rkey, address = self.remote["rkeys"][target], self.remote["base"] + target * self.remote["stride"]
             if request.opcode in ATOMICS:
-                wr.set_wr_atomic(rkey, address, 1)  # adds 1, or swaps 1 for 0
+                wr.set_wr_atomic(rkey, address, 1)  # adds 1, or replaces 1 by 0
             else:
                 wr.set_wr_rdma(rkey, address)
         elif self.end.address_handle is not None:

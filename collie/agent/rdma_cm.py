@@ -2,7 +2,7 @@
 
 librdmacm connects ids, which carry the numbers of queue pairs, and reports the path. The run owns the queue pairs. One
 event channel serves all ids, because an engine may hold both ends of a flow. The listener exists from ``prepare`` until
-all queue pairs are connected.
+all queue pairs have connected.
 """
 
 from __future__ import annotations

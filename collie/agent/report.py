@@ -86,7 +86,7 @@ def link(device: str, port: int, netdev: Optional[str]) -> Dict[str, Any]:
         "rate": read_text(port_path, "rate"),
         "netdev_state": read_text(net_path, "operstate"),
         "netdev_speed_mbps": read_int(net_path, "speed"),
-        # Shows a lost link even if it is up again.
+        # This counter shows that a link was lost, even if it is up again.
         "carrier_changes": read_int(net_path, "carrier_changes"),
         "pci_speed": read_text(path, "device", "current_link_speed"),
         "pci_width": read_text(path, "device", "current_link_width"),
@@ -123,7 +123,7 @@ class Sampling:
         self.reader: Optional[CounterReader] = None
         self._place: Optional[Tuple[str, int, Optional[str]]] = None  # device, port and netdev of the reader
         self.next: Optional[float] = None  # due time of the next sample
-        self.keep = False  # continue after the run: the controller requested samples
+        self.keep = False  # whether to continue after the run, because the controller requested samples
         self._period = PERIOD_SECONDS
         self._taken = self._dropped = 0
 

@@ -46,7 +46,7 @@ class End:
 
     @property
     def place(self) -> Dict[str, int]:
-        """Address of the payload in the first MR, and distance to that in the next one."""
+        """Address of the payload in the first MR, and distance to the payload in the next MR."""
         assert self.buffers is not None, "an end has buffers once it is created"
         header = self.buffers.length - self.workload.buffer_bytes
         return {"base": self.buffers.base + header, "stride": self.buffers.stride}

@@ -17,7 +17,7 @@ from .netlink import RdmaNetlink
 
 # A setting of the driver's cache, which sysfs lists among the counters.
 NOT_COUNTERS = frozenset({"lifespan"})
-# When this counter is read, mlx5 reads all from the firmware and caches them for 10 ms. It reads others alone.
+# Reading this counter makes mlx5 fetch all counters and cache them for 10 ms. Any other counter is fetched alone.
 REFRESHES_ALL = "rx_write_requests"
 VNIC_REPORTER = "vnic"
 
@@ -128,9 +128,9 @@ class EthtoolCounters:
         return any(ethtool.names(port) for port in self._ports)
 
     def read(self) -> Values:
-        """Return every counter. Return none if a port is silent, because a partial sum would appear to go back.
+        """Return every counter, or none if a port does not answer, because a sum over fewer ports would be smaller.
 
-        It asks for the names each time. mlx5 changes them with the PFC priority, but not their number.
+        The names are read each time, because mlx5 renames counters when the PFC priority changes.
         """
         sums: Dict[str, Optional[int]] = {}
         for port in self._ports:

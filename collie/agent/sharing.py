@@ -2,7 +2,7 @@
 
 1. Engine *p* has the same share of a flow at both ends. Its queue pair *i* connects to queue pair *i* of engine *p* on
    the other host. The first engines take the remainder.
-2. An endpoint lists one endpoint per engine that has a share.
+2. A joint endpoint lists the endpoints of all engines that have a share.
 3. Replies describe whole flows: sums, with consecutive numbers of queue pairs.
 """
 

@@ -38,11 +38,11 @@ def unpacked(archive: str, path: str) -> str:
 
 
 def _held(folder: str) -> Optional[str]:
-    """Return a path bound to this folder. None unless it is complete and this user's alone."""
+    """Return a path that stays bound to this folder. None if it is incomplete, or another user has access."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     held = f"/proc/self/fd/{number}"
     found = os.fstat(number)
-    # The mode of the folder protects its files, which have the mode of the umask.
+    # The mode of the folder protects its files. Their own modes depend on the umask.
     if found.st_uid == os.geteuid() and not found.st_mode & 0o077 and _is_whole(held):
         return held
     os.close(number)

@@ -23,7 +23,7 @@ from .queues import BYTES_SHIFT, KIND_MASK, QUEUE_MASK, QUEUE_SHIFT, RECEIVE, SE
 from .verbs import WC_FLUSHED
 
 POLL_BATCH = 32
-# The longest sleep. It limits the cost of a lost wake-up and the delay of ``until``.
+# The longest sleep. It limits the cost of a lost wake-up, and how late ``until`` is noticed.
 IDLE_MILLISECONDS = 50
 
 
@@ -117,7 +117,7 @@ class Traffic:
                 cq.cq.ack_events(1)
 
     def _account(self, completions: List[Any]) -> None:
-        """Add up completions in the slots of queues, then in the shared words once per queue: words cost more."""
+        """Add up completions in each queue first, then once per queue in the shared words, which cost more."""
         queues = self._queues
         receives: List[Queue] = []
         sends: List[Queue] = []

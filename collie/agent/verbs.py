@@ -59,7 +59,7 @@ def _event_files() -> Set[int]:
         try:
             if "infinibandevent" in os.readlink(f"/proc/self/fd/{number}"):
                 found.add(int(number))
-        except OSError:  # the descriptor of the listing itself
+        except OSError:  # the descriptor that `listdir` used, closed since
             continue
     return found
 

@@ -19,13 +19,13 @@ ATOMICS = frozenset({"FETCH_ADD", "CMP_SWP"})
 # Opcodes whose payload the requester receives.
 FETCHING = frozenset({"READ"}) | ATOMICS
 ATOMIC_BYTES = 8
-# Each request of a turn is built at least once per queue pair.
+# Limit of a turn, because each of its requests is built at least once per queue pair.
 MAX_REQUESTS_IN_TURN = 4096
 CONNECTIONS = ("out_of_band", "rdma_cm")
 MTUS = (256, 512, 1024, 2048, 4096)
 MTU_CODES = {mtu: code for code, mtu in enumerate(MTUS, start=1)}  # enum ibv_mtu
 
-# Accepted and ignored: `flows` of `prepare` states them in more detail.
+# Fields that are accepted and ignored, because `flows` of `prepare` states them in more detail.
 IGNORED = ("direction", "loopback")
 
 # Field widths of the verbs API, which cuts larger values silently.

@@ -41,7 +41,7 @@ class Content:
     """Readers of the files that operators and vendors edit. Readers raise `ContentError` for a wrong or absent file.
 
     Attributes:
-        application: takes a name or path, a space that replaces the file's, and a default for files without a space.
+        application: takes a name or path, a space to replace the file's, and a default space for files that name none.
         prototype: returns workload, symptom (None if the file has no readings) and remarks.
         find_catalog: returns None if the driver has no catalog.
     """
@@ -96,7 +96,7 @@ class Records:
     Attributes:
         open: opens a campaign to continue it. `read` also works while another process writes.
         fingerprints: the latest recorded fingerprint of each host, host A first.
-        accepted_changes: net changes of the hosts since the start that the operator accepted.
+        accepted_changes: differences between the hosts at the start and as the operator last accepted them.
         fingerprint_file: reads a file with the fingerprint of one host.
         heartbeat, calibration: return None if absent. A calibration that cannot be read counts as absent.
         write_heartbeat: raises `OSError` instead of `StoreError`.
@@ -160,10 +160,10 @@ class ReportContext:
 
     Attributes:
         place: the campaign directory, as the reader would type it.
-        space: has the plain values and siblings. None compares with Collie's defaults.
+        space: gives the plain values and siblings. With None, Collie's defaults serve as plain values.
         dropped: parts of the space that the testbed cannot run.
         fingerprints: the latest recorded fingerprint of each host, host A first.
-        changes: net changes of the testbed since the start that the operator accepted.
+        changes: differences between the testbed at the start and as the operator last accepted it.
         search: the command that begins the same campaign.
     """
 
@@ -181,9 +181,9 @@ class Reports:
     """Writers of results.
 
     Attributes:
-        campaign_page, comparison_page: the flag permits writing through a link.
+        campaign_page, comparison_page: the flag permits writing through a symbolic link.
         comparison_page: returns whether both campaigns are known to be of one testbed.
-        metrics: writes a Prometheus textfile. The flag is set while the campaign runs. Raises OSError.
+        metrics: writes a Prometheus textfile, or raises OSError. The flag is set while the campaign runs.
         read_bundle: reads a bundle as data.
     """
 
@@ -199,7 +199,7 @@ class Reports:
 
 
 class Adapters(Protocol):
-    """The world of the use cases. A group is loaded at its first use."""
+    """All adapters of the use cases. Each group is loaded at its first use."""
 
     @property
     def content(self) -> Content:

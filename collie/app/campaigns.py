@@ -107,7 +107,7 @@ def new_header(
 
 
 def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None) -> str | None:
-    """Return the scheduler of a resumed campaign. The recorded address must be confirmed."""
+    """Return the scheduler of a resumed campaign. The operator must confirm a recorded address."""
     if chosen is None and began_with is not None:
         raise UsageError(
             f"{directory} began with --scheduler {began_with}, and whoever answers there can run code here: "
@@ -180,7 +180,7 @@ def resume(
 
 
 def _is_of(header: CampaignHeader, testbed: Testbed) -> bool:
-    """Whether a campaign was begun on a testbed. Of several pairs, the first may be absent."""
+    """Whether a campaign was begun on a testbed. If the testbed has several pairs, the first may be absent."""
     info = testbed.info
     named = "pairs" if "pairs" in info.description else "name"
     now = {"kind": info.kind, "name": info.name, **info.description}

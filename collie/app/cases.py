@@ -32,7 +32,7 @@ _YAML = frozenset({".yaml", ".yml"})
 def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice, Callable[[Space], Workload]]:
     """Find a workload file, a point of the released prototype, or the workload of an anomaly (`case_named`).
 
-    Return its search, by default an empty choice, and the function that loads the workload for a space.
+    Return the choice of its search (an empty one if unknown) and a function that loads the workload for a space.
     """
     if Path(name).suffix in _YAML:
         return SearchChoice(), partial(adapters.content.workload, Path(name))
@@ -45,7 +45,7 @@ def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice, Callabl
 
 @dataclass(frozen=True)
 class NamedCase:
-    """An anomaly with its search. `likely` is the component that counters point to, empty if unknown."""
+    """An anomaly with its search. `likely` is the component to which counters point, or empty."""
 
     case: Case
     choice: SearchChoice

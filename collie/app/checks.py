@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = None) -> tuple[Known, ...]:
     """Load the anomalies of a published collection or of a campaign directory.
 
-    A collection is limited to the anomalies of `subsystem` (name or file). If it has none there, all are loaded.
+    A collection is limited to the anomalies of `subsystem` (name or file). If it has none, all are loaded.
     """
     if os.path.isdir(against):
         with adapters.records.read(Path(against)) as store:
@@ -85,7 +85,7 @@ def application_of_perftest(
 
 @dataclass(frozen=True)
 class MeasuredHits:
-    """Runs by position of the hit: of its example, and of the changed workload or None."""
+    """Runs by the position of a hit: one of its example, and one of the changed workload or None."""
 
     runs: Mapping[int, tuple[JudgedRun, JudgedRun | None]]
     safety: tuple[SafetyRecord, ...]

@@ -30,7 +30,7 @@ class Exported:
     Attributes:
         suffix: suffix of the default file name.
         printable: whether the data are text.
-        runs: whether the data run the anomaly. Otherwise they give the reason why this form cannot run it.
+        runs: whether the data run the anomaly. Otherwise the data state why this form cannot run it.
     """
 
     data: bytes
@@ -54,7 +54,7 @@ def _bundle(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> 
 
 
 def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
-    """Return the content of an anomaly's bundle. It runs on real hosts, so their defaults apply."""
+    """Return the content of an anomaly's bundle. A bundle runs on real hosts, so their defaults apply."""
     chosen = named.choice
     space = _space(adapters, chosen)
     plan = planned(named.case.workload, named.case.mfs, space)
@@ -78,7 +78,7 @@ def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
 
 
 def _space(adapters: Adapters, chosen: SearchChoice) -> Space:
-    """Return the space of a campaign, narrowed if it ran on hosts. Limits of the simulator are not those of a NIC."""
+    """Return the space of a campaign, narrowed if it ran on hosts. The simulator's limits do not hold for NICs."""
     return space_named(adapters, chosen.space) if chosen.testbed.is_simulated else narrowed_space_of(adapters, chosen)
 
 
@@ -113,4 +113,4 @@ EXPORTS: Mapping[str, Callable[[Adapters, NamedCase, Mapping[str, Host]], Export
     "perftest": _perftest,
     "script": _script,
 }
-"""Functions that export, by the names of `collie export --as`."""
+"""Exporting functions, by their names for `collie export --as`."""

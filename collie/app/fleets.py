@@ -54,7 +54,7 @@ class FleetChoice:
 
 @dataclass(frozen=True)
 class FleetResult:
-    """Result of a fleet, with its hosts in the order of the ring. There is no verdict without any reading."""
+    """Result of a fleet, with its hosts in the order of the ring. `verdict` is None without any reading."""
 
     name: str
     hosts: tuple[str, ...]

@@ -203,7 +203,7 @@ def _store(
     if directory is None:
         yield adapters.records.in_memory(header)
         return
-    if not (resumed and adapters.records.exists(directory)):  # a kill may have come before the second record
+    if not (resumed and adapters.records.exists(directory)):  # the process may have died before the second record
         with adapters.records.create(directory, header, None) as store:
             adapters.records.keep_fingerprints(directory, testbed.info.fingerprints)
             yield store

@@ -22,7 +22,7 @@ from collie.workloads.pruning import Capabilities, Drop, prune
 from collie.workloads.space import Space
 
 PAPER = "nsdi22"
-"""The space of single workloads, and the published anomalies."""
+"""Name of the default space for single workloads, and of the published anomalies."""
 _SOFT_ROCE_DEVICE = "rxe"
 
 
@@ -61,7 +61,7 @@ def space_of(adapters: Adapters, choice: TestbedChoice, name: str | None, terms:
 def space_named(adapters: Adapters, name: str | None, default: str = PAPER) -> Space:
     """Load a space by name or file, or the part of it that an application reaches.
 
-    A space precedes an application of the same name. An application that names no space gets the default.
+    A space takes precedence over an application of the same name. An application that names no space gets the default.
     """
     if name is None or not adapters.content.names_application(name):
         return adapters.content.space(name or default)
@@ -89,7 +89,7 @@ def known_sets(adapters: Adapters, known: str | None) -> tuple[Mfs, ...]:
 
 @dataclass(frozen=True)
 class SearchInputs:
-    """Inputs of a search. The testbed cannot run the dropped parts of the space. `known` are feature sets to skip."""
+    """Inputs of a search. `dropped` are the parts that the testbed cannot run. `known` are feature sets to skip."""
 
     space: Space
     dropped: tuple[Drop, ...]

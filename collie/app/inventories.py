@@ -19,7 +19,7 @@ def first_pair(inventory: Inventory) -> Pair:
 
 
 def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
-    """Return the pairs that measure side by side. They share no host, and all or none are loopback across ports."""
+    """Return the pairs that measure side by side. They share no host. All or none are loopback across ports."""
     if not inventory.pairs:
         raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
     if len(inventory.pairs) < count:

@@ -33,7 +33,7 @@ def open_session(
     calibrated_on: Mapping[str, Fingerprint] | None = None,
     levels: Levels | None = None,
 ) -> Iterator[SingleRunSession]:
-    """Open a testbed for single workloads, and close it. Only hosts like `calibrated_on` use the calibration."""
+    """Open a testbed for single workloads, and close it. `calibration` is ignored on hosts unlike `calibrated_on`."""
     narrowed_space_of(adapters, choice)  # a wrong choice is refused before any host is contacted
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)
     guard = Guard(limits_of(adapters, choice))

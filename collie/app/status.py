@@ -32,7 +32,7 @@ class Life(StrEnum):
 
     Attributes:
         DIED: the process gives no sign of life and recorded no end.
-        UNKNOWN: the campaign is of an earlier Collie, or was never run.
+        UNKNOWN: an earlier Collie made the campaign, or it was never run.
     """
 
     RUNNING = "running"
@@ -45,7 +45,7 @@ class Life(StrEnum):
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """The status of a campaign: figures of the record, completed by the last sign of life."""
+    """The status of a campaign: figures of its record, completed by its last sign of life."""
 
     directory: Path
     header: CampaignHeader

@@ -79,7 +79,7 @@ def unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:
 
 
 def kept_calibration(adapters: Adapters, choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:
-    """Return the recorded calibration of these hosts. It does not apply beside a victim."""
+    """Return the recorded calibration of these hosts. It does not apply to runs beside a victim."""
     if choice.is_simulated or choice.victim:
         return None
     return adapters.records.calibration(calibration_name(adapters, testbed, space))

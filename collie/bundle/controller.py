@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("interrupted")
         return 130
     except Exception as error:
-        # Only here are unexpected errors caught. Exit 1 would mean: not reproduced.
+        # Unexpected errors are caught only here. Python's own exit status for them, 1, would mean "not reproduced".
         logger.debug("unforeseen", exc_info=True)
         _say(f"{program}: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie, which made this file.")
         return 3

@@ -103,7 +103,7 @@ def host_of(text: str) -> Host:
             raise UsageError(f"{text!r}: {name!r} is no field; those are {', '.join(OPTIONAL)}")
         raw |= {name: value} if sign else {}
     try:
-        return _host(where, raw)  # the port distinguishes hosts with one address
+        return _host(where, raw)  # the port distinguishes hosts at the same address
     except ValueError as error:
         raise UsageError(f"{text!r}: {error}") from None
 

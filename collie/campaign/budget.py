@@ -43,7 +43,7 @@ def parse_budget(text: str) -> Budget:
     """Parse `10h`, `45m`, `90s` or `800runs`.
 
     Raises:
-        UsageError: `text` is not a budget, or is an empty one.
+        UsageError: `text` is not a budget, or is a budget that allows no run.
     """
     if match := re.fullmatch(r"\s*(\d+)\s*runs?\s*", text):
         budget = Budget(runs=int(match[1]))

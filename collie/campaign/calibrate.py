@@ -28,9 +28,9 @@ DENSE_SIZES = (64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576)
 def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
     """Return the plain workload with another transport, opcode and message size, or None if constraints forbid it.
 
-    Chains and queues of long messages are shorter, to hold at most as many bytes as plain ones. A window must hold many
-    chains, because delivered bytes are counted per chain. Bytes queued longer than the ACK timeout are retransmitted.
-    READ responses come in one burst, and Soft-RoCE loses bytes beyond the ring of the Ethernet device.
+    Chains (posts) and queues of long messages are shorter. They hold no more bytes than plain ones. A window must hold
+    many chains, because delivered bytes are counted per chain. Bytes queued longer than the ACK timeout are
+    retransmitted. READ responses come in one burst, and Soft-RoCE loses bytes beyond the ring of the Ethernet device.
     """
     base = space.base
 
@@ -67,14 +67,14 @@ def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] =
 def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -> Calibration:
     """Run every calibration workload `repeats` times and take medians. Several pairs share the work.
 
-    The repeats go round all workloads, so a disturbance affects one repeat of each. Disturbed and unstable runs are
-    repeated, because a ceiling that is too low hides anomalies. A workload that cannot run or never settles is left
+    Each round runs every workload once, so a short disturbance affects one repeat of each. Disturbed and unstable runs
+    are repeated, because a ceiling that is too low hides anomalies. A workload that cannot run or never settles is left
     out: its verdicts need plain siblings.
     """
     rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
     left = deque([*rates] * repeats)
     spoiled: Tally[Workload] = Tally()
-    while left:  # again if a pair was lost, and returned its work, after the others had finished
+    while left:  # a lost pair can return its work after the others have finished
         measurer.scheduler.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
     return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
 

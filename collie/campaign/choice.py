@@ -17,7 +17,7 @@ from collie.workloads.pruning import Capabilities
 DEFAULT_SUBSYSTEM = "F"
 
 MAX_PAIRS = 256
-"""Limit on pairs side by side. Each takes a thread and, on real hosts, an SSH connection per host."""
+"""Limit on pairs that measure in parallel. Each takes a thread and, on real hosts, an SSH connection per host."""
 
 _DEFAULT_UNDER_TEST = ("firmware",)
 _DEFAULT_FALSE_ALARM = 0.01
@@ -72,13 +72,13 @@ class SearchChoice:
 
     Attributes:
         space, recipe: names or files, or None for the testbed's defaults.
-        fix, limit: dimensions fixed to a value or limited from above, as given.
+        fix, limit: dimensions fixed to a value, and dimensions limited from above, as given.
         known: `nsdi22` or a campaign with known anomalies.
-        budget: as given, or None for the recipe's.
+        budget: the budget as given, or None for the recipe's budget.
         scheduler: address of the dask scheduler whose workers drive the pairs.
-        terms: space for an application that names none. The hosts suggested it at the start.
-        calibrated: the campaign began with a recorded calibration of `collie hosts calibrate`.
-        capabilities: those of the testbed at the start, which pruned the space. None in old campaigns.
+        terms: space for an application file that names no space, as the hosts suggested at the start.
+        calibrated: whether the campaign began with a calibration recorded by `collie hosts calibrate`.
+        capabilities: the testbed's capabilities at the start. They pruned the space. None in old campaigns.
     """
 
     testbed: TestbedChoice = field(default_factory=TestbedChoice)
@@ -132,7 +132,7 @@ class SearchChoice:
     def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
         """Inverse of `to_settings`.
 
-        Older campaigns on hosts record no space and no recipe. They used Soft-RoCE's.
+        Older campaigns on hosts record no space and no recipe. They used the space and the recipe for Soft-RoCE.
 
         Raises:
             StoreError: another program wrote the settings.
@@ -149,7 +149,7 @@ class SearchChoice:
         return chosen if chosen.testbed.is_simulated else chosen.naming(_EARLIER_DEFAULT, _EARLIER_DEFAULT)
 
     def naming(self, space: str, recipe: str) -> SearchChoice:
-        """Return the same choice with a space and a recipe in place of missing ones."""
+        """Return the same choice, with this space and this recipe where the choice names none."""
         return dataclasses.replace(
             self, space=self.space or space, recipe=self.recipe or recipe, terms=self.terms or space
         )
@@ -159,8 +159,8 @@ class SearchChoice:
 class GateChoice:
     """Options of a gate, recorded for a resume.
 
-    The search has the candidate's testbed and the baseline's space and recipe. `false_alarm` is the chance of any false
-    alarm. With `baseline_hosts` the baseline is measured again.
+    The search has the candidate's testbed and the baseline's space and recipe. `false_alarm` is the accepted chance of
+    at least one false alarm. With `baseline_hosts` the baseline is measured again.
     """
 
     search: SearchChoice

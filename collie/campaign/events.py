@@ -34,8 +34,8 @@ class RunFinished:
 
     Attributes:
         verdict: None without a measurement.
-        budget_share: 0..1.
-        replayed: the run is from the record of an earlier process.
+        budget_share: used share of the budget, 0..1.
+        replayed: whether the run is from the record of an earlier process.
     """
 
     record: RunRecord
@@ -77,7 +77,7 @@ class SuspicionDropped:
 
 @dataclass(frozen=True, slots=True)
 class PairSetAside:
-    """A pair of hosts was lost or differs from the others. It measures no further."""
+    """A pair of hosts was lost or differs from the others. It makes no further runs."""
 
     pair: str
     reason: str

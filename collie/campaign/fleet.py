@@ -23,7 +23,7 @@ from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 ATTEMPTS: Final = 3
-"""Limit on runs of one probe in one group. Failed set-ups and unstable windows are repeated."""
+"""Limit on attempts at one probe in one group. Failed set-ups and unstable windows are repeated."""
 
 OpenGroup = Callable[[tuple[str, ...]], Testbed]
 """Makes the testbed of a group from host names in order of their roles.
@@ -32,7 +32,7 @@ It must not contact the hosts, because only later steps can be interrupted.
 """
 
 Approve = Callable[[Testbed], None]
-"""Refuses a testbed with a TestbedError."""
+"""Checks a testbed. Raises a TestbedError to refuse it."""
 
 Notify = Callable[[str], None]
 
@@ -43,7 +43,7 @@ class BatteryResults:
 
     Attributes:
         catalog: counters of all groups.
-        failures: reasons, by the host or hosts concerned.
+        failures: reasons for failed runs, by the host or hosts concerned.
         incomplete: hosts that were lost, or lack readings of a probe that other hosts have.
         left_out: probes without any reading, with the reason.
         ended_by: reason for an early end.
@@ -287,7 +287,7 @@ def _add(results: BatteryResults, outcome: _Outcome) -> None:
 
 
 def _left_in_all(before: int | None, now: int | None) -> int | None:
-    """Return the sum of a host's queue pairs left. Each of its consecutive agents knows only its own queue pairs."""
+    """Return the number of queue pairs left on a host. Each of its consecutive agents knows only its own ones."""
     known = (before or 0) + (now or 0)
     return known if known or None not in (before, now) else None
 
@@ -331,7 +331,7 @@ def _reason_without_reading(result: RunResult) -> str:
 
 
 def fitted(workload: Workload, able: Capabilities) -> Workload:
-    """Return a workload reduced to a group's capabilities. Its path MTU is the smaller port's."""
+    """Return a workload reduced to a group's capabilities. Its path MTU is at most that of the smaller port."""
     changes: dict[str, Any] = {}
     for restriction in able.restrictions:
         value = changes.get(restriction.name, getattr(workload, restriction.name, None))

@@ -6,15 +6,15 @@ campaign is testbed time: the end of the last delivered run.
 Rules.
 1. One thread runs all coroutines, each until it awaits a run. Only measurements run in parallel, so shared state needs
    no lock.
-2. Results are delivered in the order of their ends. With virtual time the scheduler waits for all runs under way and
-   delivers the earliest end, so a seed gives one campaign. On real hosts the first run to end comes first.
-3. A run gets its number when it begins and is on record before its delivery. Recorded runs are delivered first, in the
-   order of their ends, so a resume repeats the past.
+2. Results are delivered in the order in which runs end. With virtual time, the scheduler waits for all runs under way
+   and delivers the earliest, so equal seeds give equal campaigns. On real hosts, it delivers the first to end.
+3. A run gets its number when it begins. It is recorded before it is delivered. Recorded runs are delivered first, in
+   the order of their ends, so a resume repeats the past.
 4. A lost lane ends with a recorded run (`ports.PairLost`). Its coroutine receives `LaneLost`. The loss of the last lane
    ends the campaign.
 5. A loss is recorded with the first successful run that begins after it, which proves that the other lanes work.
-   Successive losses down to the last lane, as in a network outage, are not recorded: a resume tries these lanes again.
-6. After any other failure no lane begins a run, and runs under way are recorded first.
+   If all lanes are lost, as in a network outage, the losses are not recorded, so a resume tries the lanes again.
+6. After any other failure, no lane begins a run. Runs under way are recorded before the error is raised.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Lane:
 
 
 class _Recorded(NamedTuple):
-    """A run of an earlier process without its series, which can take a megabyte."""
+    """A run of an earlier process. It omits the series of samples, which can take a megabyte."""
 
     record: RunRecord
     usage: LimitUsage
@@ -109,7 +109,7 @@ class _UnderWay:
 
 
 class LaneScheduler:
-    """Numbers, makes and records the runs of all lanes. `runs` counts those begun, `elapsed_seconds` is the clock."""
+    """Numbers, makes and records the runs of all lanes. `runs` counts runs begun, `elapsed_seconds` is the clock."""
 
     def __init__(
         self, lanes: Sequence[Lane], virtual_time: bool, store: CampaignStore, sink: ProgressSink, guard: Guard

@@ -2,12 +2,12 @@
 
 Rules.
 1. Every run is on record before the strategy receives its result.
-2. A workload that a known MFS covers is skipped. The first few of each explanation run nevertheless (*audits*). A
-   normal audit contradicts the explanation, which is then revised.
+2. A workload that a known MFS covers is skipped. The first few that an explanation covers run nevertheless (*audits*).
+   A normal audit contradicts the explanation, which is then revised.
 3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted.
-4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings* (runs with the same
-   transport and symptom and a similar signature, not confirmed again) or the waiting explanations need the rest of the
-   budget. Anomalies similar to an explained one come last. Anomalies that an explanation covers are merged into it.
+4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings*: unconfirmed runs
+   with its transport, its symptom and a similar signature. It begins anyway once waiting explanations need the rest of
+   the budget. Anomalies similar to an explained one come last. Anomalies that an explanation covers are merged into it.
 5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
    kept as incomplete.
 6. All pairs of hosts share one state and run the same loop (`lanes.py`). A suspicion of one pair is confirmed on
@@ -55,10 +55,10 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 _MAX_SKIPPED = 2000
-"""Consecutive proposals without a run, covered or refused, after which the search ends."""
+"""Number of consecutive covered or refused proposals after which the search ends."""
 
 _MAX_OUTAGES = 3
-"""Runs of one proposal that may end in a dead data path before the proposal is refused."""
+"""Number of runs that end in a dead data path after which their proposal is refused."""
 
 _EXPLANATION_RUNS = 35
 """Expected runs of an explanation."""

@@ -43,7 +43,7 @@ QUALIFY = "qualify"
 """Purpose of runs that compare or check pairs."""
 
 _SETUP_TRIES = 3
-"""Limit on runs of one probe that fails to set up."""
+"""Limit on attempts to set up one probe."""
 
 _FAILURES_IN_A_ROW = 5
 """Consecutive failed set-ups after which a pair must prove that it still works."""
@@ -63,7 +63,7 @@ class LostHost:
 
 
 class Measurer:
-    """Runs and judges workloads on one testbed or several alike.
+    """Runs and judges workloads on one testbed, or on several equal ones.
 
     Plain siblings set the bounds. Healthy runs of the search set the levels, unless `levels` is given.
 
@@ -126,12 +126,12 @@ class Measurer:
         return self.scheduler.elapsed_seconds
 
     def judged(self, workload: Workload, purpose: str) -> tuple[RunResult, Verdict | None]:
-        """`judging` on the only lane."""
+        """Run `judging` on the only lane, and wait for the result."""
         record, verdict = self._alone(self.judging(self.lanes[0], workload, purpose))
         return record.result, verdict
 
     def probe(self, workload: Workload, purpose: str) -> RunReading | None:
-        """`probing` on the only lane."""
+        """Run `probing` on the only lane, and wait for the result."""
         return self._alone(self.probing(self.lanes[0], workload, purpose))
 
     def measure_sibling(self, workload: Workload) -> None:
@@ -164,9 +164,9 @@ class Measurer:
                     self._ordinary.learn(measurement)
                 verdict = self._with_signature(verdict, measurement)
                 self._evidence.setdefault(workload, []).append((verdict, measurement))
-                if record.verdict is None:  # else the verdict is on record, too
+                if record.verdict is None:  # a replayed run can have its verdict on record
                     self._store.annotate(record.run, verdict, lane.driven)
-        finally:  # the sibling's run can exceed the budget, but this run is on record
+        finally:  # the sibling can raise `BudgetSpent`, but this run is on record
             self._announce(lane, record, verdict)
         return record, verdict
 
@@ -235,7 +235,7 @@ class Measurer:
                 yield workload, self._with_signature(verdict, measurement)
 
     def measurement(self, workload: Workload) -> Measurement | None:
-        """Return the first anomalous measurement of a workload, or None."""
+        """Return the first anomalous measurement of a workload, or None without any."""
         judged = self._evidence.get(workload, ())
         return next((measurement for verdict, measurement in judged if verdict.is_anomalous), None)
 
@@ -290,7 +290,7 @@ class Measurer:
         return inconclusive(f"no bound is known: {subject} {self._unfit[sibling]}")
 
     def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
-        """Judge a probe by siblings with fewer or more bytes in flight, if these decide. This saves a run."""
+        """Judge a probe by siblings with fewer or more bytes in flight, if their bounds decide. This saves a run."""
         fewer, more = self._bounds.bracket(workload)
         if fewer is not None:
             verdict = judge(workload, measurement, fewer, self._thresholds)

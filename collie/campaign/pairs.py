@@ -1,6 +1,6 @@
 """Comparison of the pairs of a campaign before a search, by the same plain workloads on each.
 
-A slow pair would give bounds that are too low, so it is set aside and named. Of two equal halves, the slower is.
+A slow pair would give too low bounds, so it is set aside and named. Of two equal halves, the slower half is set aside.
 
 A reading is the logarithm of a pair's rate over the median of all pairs. A pair's deviation is the median of its
 readings. For two pairs, or if all deviate, the deviation of the middle pair (the faster of two) is subtracted. The
@@ -27,10 +27,10 @@ _SIZES = (1024, 65536)
 _WORKLOADS = 5
 """Limit on workloads. An operator should see a deviation within ten runs."""
 _ALIKE = 0.05
-"""Tolerated difference of pairs: a quarter of the throughput deficit of an anomaly."""
+"""Tolerated relative difference between pairs: a quarter of the throughput deficit of an anomaly."""
 _STANDARD_DEVIATIONS = 4.0
-"""Multiple of the chance deviation that a deviation must exceed. A healthy pair is set aside in 1 of 400 campaigns
-where rates vary by 3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8 pairs)."""
+"""A pair is odd if its deviation exceeds this multiple of the chance deviation. A healthy pair is set aside in 1 of 400
+campaigns where rates vary by 3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8 pairs)."""
 
 Rates = Mapping[Workload, float]
 

@@ -62,7 +62,7 @@ def failure_of(record: RunRecord) -> FailedRun | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundAnomaly:
-    """The known part of an anomaly."""
+    """What is known of an anomaly so far."""
 
     symptom: str
     severity: float
@@ -74,12 +74,12 @@ class CampaignProgress:
     """The progress of a campaign. Rates and times are None when unknown.
 
     Attributes:
-        replayed: runs from the record of an earlier process.
-        failed_runs: runs that failed to set up, or that cost a host or a pair.
+        replayed: number of runs taken from the record of an earlier process.
+        failed_runs: number of runs that failed to set up, or that cost a host or a pair.
         wall_seconds: time since the start of this process.
         budget: the budget in words.
-        budget_ratio: used share, 0..1.
-        virtual_time: testbed time is computed, not waited for.
+        budget_ratio: used share of the budget, 0..1.
+        virtual_time: whether testbed time is computed instead of waited for.
         purpose: purpose of the current run, or of the last run.
         best: extreme reading of the driven counter over all proposals.
         anomalies: confirmed anomalies by id, without those merged into another.
@@ -124,7 +124,7 @@ class _Mark:
 class Follower:
     """A `ProgressSink` that folds events into the progress.
 
-    Another thread can call `standing`: fields are replaced, never changed.
+    Another thread can call `standing`, because fields are replaced, never changed in place.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -173,7 +173,7 @@ class Follower:
         )
 
     def _run(self, event: RunFinished) -> None:
-        if not isinstance(event.record.result, PairLost):  # a lost pair may never be on record (lanes.py, rule 5)
+        if not isinstance(event.record.result, PairLost):  # some losses are not recorded (lanes.py, rule 5)
             self._last = event
         self._purpose = event.record.purpose
         record = event.record
@@ -231,10 +231,10 @@ FAILED_OUTCOMES = ("setup_failed", "host_lost", "pair_lost")
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The runs on record, counted.
+    """The numbers of runs on record.
 
     Attributes:
-        outcomes: `measured`, `setup_failed`, `unsupported`, `host_lost`, `pair_lost`.
+        outcomes: number of runs by outcome: `measured`, `setup_failed`, `unsupported`, `host_lost`, `pair_lost`.
         last_run: number of the last run. Earlier numbers can be missing while other pairs run them.
         last_failure: the last run that failed to set up, or cost a host or a pair.
     """
@@ -269,7 +269,7 @@ class ProcessState(StrEnum):
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """A sign of life of a process. `began` (of the process) and `updated` (this sign) are RFC 3339, UTC.
+    """A sign of life of a process. `began` is the process's start, `updated` this sign's time (RFC 3339, UTC).
 
     `ended_by` is `budget` or another reason of the end, `error` the message of a failure.
     """
@@ -288,7 +288,7 @@ class Heartbeat:
         """Time of this sign.
 
         Raises:
-            ValueError: `updated` is no time with an offset from UTC.
+            ValueError: `updated` is not a time with an offset from UTC.
         """
         moment = datetime.fromisoformat(self.updated)
         if moment.tzinfo is None:

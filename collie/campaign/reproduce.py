@@ -33,7 +33,7 @@ _SHARE_TO_GIVE_UP = 1 / 3
 
 
 class Reproduced(StrEnum):
-    """The answer of a reproduction."""
+    """Whether the anomaly was reproduced."""
 
     YES = "yes"
     NO = "no"
@@ -48,7 +48,7 @@ class Plan:
     """The runs of a reproduction. Each control breaks one condition.
 
     Attributes:
-        uncontrolled: the conditions that no value of the space breaks alone.
+        uncontrolled: the conditions that no workload of the space breaks without breaking another.
     """
 
     anomaly: Workload
@@ -77,7 +77,7 @@ class CountersAtDiscovery:
     levels: Levels
 
     def comparable_with(self, measurement: Measurement) -> CountersAtDiscovery | None:
-        """Return the part for which a run has counters, or None if it is empty or has lost all raised counters."""
+        """Return the part whose counters a run has, or None if that part is empty or has no raised counter."""
         ordinary = {
             name: level for name, level in self.levels.ordinary.items() if measurement.counter(name) is not None
         }
@@ -138,7 +138,7 @@ class Trial:
         return sum(verdict.symptom is symptom for verdict in self.verdicts)
 
     def share(self, symptom: Symptom) -> Interval | None:
-        """Return the interval for the share of conclusive runs with a symptom."""
+        """Return the confidence interval of the share of conclusive runs with a symptom."""
         return wilson(self.reproduced(symptom), len(self.verdicts) - self.inconclusive)
 
     @property
@@ -153,7 +153,7 @@ class Trial:
 
     @property
     def symptoms(self) -> Mapping[Symptom, int]:
-        """Number of anomalous runs by symptom, the most frequent first."""
+        """Number of anomalous runs by symptom, the most frequent symptom first."""
         return dict(Tally(verdict.symptom for verdict in self.verdicts if verdict.symptom is not None).most_common())
 
 
@@ -162,8 +162,8 @@ class Reproduction:
     """An anomaly and its controls, run again.
 
     Attributes:
-        controls, uncontrolled: as in `Plan`, when requested.
-        at_discovery: the part for which this testbed has counters.
+        controls, uncontrolled: as in `Plan` if requested, else empty.
+        at_discovery: the counters at discovery, as far as this testbed has them.
         ended_by: reason for an early end, or empty.
     """
 
@@ -181,7 +181,7 @@ class Reproduction:
 
     @property
     def answer(self) -> Reproduced:
-        """Yes if ceil(0.6 N) of N runs show the symptom. Else inconclusive if more than a third were, else no."""
+        """Yes if ceil(0.6 N) of N runs show the symptom. Otherwise inconclusive if more than N / 3 runs were, or no."""
         return self._answer(self.trial)
 
     @property
@@ -223,7 +223,7 @@ def reproduce(
     controls: bool,
     at_discovery: CountersAtDiscovery | None = None,
 ) -> Reproduction:
-    """Run an anomaly `repeat` times, and with `controls` each of its conditions broken as often.
+    """Run an anomaly `repeat` times. With `controls`, also run it as often with each of its conditions broken.
 
     The runs of anomaly and controls alternate, so that drift affects all of them alike.
 
@@ -271,7 +271,7 @@ class Bundle:
         found_on: the testbed, in words.
         likely: hint for the cause, or empty.
         siblings: the plain sibling of each workload of the plan, for the bound.
-        fingerprints: those of the hosts at discovery, empty if not on record.
+        fingerprints: fingerprints of the hosts at discovery, empty if not recorded.
     """
 
     name: str

@@ -24,7 +24,7 @@ from collie.workloads.pruning import Drop
 from collie.workloads.space import Space
 
 _CALIBRATION_REPEATS = 1
-"""The campaign's calibration is a ceiling that selects suspects. Plain siblings decide the verdict."""
+"""One repeat suffices, because the calibration only selects suspicions. Plain siblings decide the verdict."""
 
 
 def strategy_generator(seed: int) -> Random:
@@ -34,7 +34,7 @@ def strategy_generator(seed: int) -> Random:
 
 @dataclass(frozen=True)
 class Campaign:
-    """The parts of a search. `testbed` can join several pairs, which have `lanes`.
+    """The parts of a search. `testbed` can join several pairs. Each of them has one of the `lanes`.
 
     Attributes:
         known: minimal feature sets to skip.

@@ -49,8 +49,8 @@ class Guard:
     """The safety limits of a campaign and their use. Several threads can watch runs.
 
     Attributes:
-        pause_seconds: pause sent by all hosts together, by their counters.
-        has_pause_reading: whether any sample has a pause reading. Without one there is no pause budget.
+        pause_seconds: pause sent by all hosts together, as their counters report it.
+        has_pause_reading: whether any sample has a pause reading. If none has, there is no pause budget.
     """
 
     def __init__(self, limits: SafetyLimits | None = None) -> None:
@@ -215,7 +215,7 @@ class _RunWatch:
 
 
 def described(limits: SafetyLimits) -> dict[str, str]:
-    """Return each limit under its option, in words."""
+    """Return each limit in words, by its option on the command line."""
     values = {name: getattr(limits, name) for name in OPTIONS}
     return {OPTIONS[name]: "no limit" if value is None else _words(name, value) for name, value in values.items()}
 

@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """One run with its verdict, if measured. `bound` is the healthy throughput of a receiving host."""
+    """One run, with its verdict if it was measured. `bound` is the healthy throughput of a receiving host."""
 
     workload: Workload
     sibling: Workload
@@ -45,7 +45,7 @@ class JudgedRun:
 
 
 class SingleRunSession:
-    """A testbed for single workloads. `safety` is None until it is closed, and for a simulation without limits."""
+    """A testbed for single workloads. `safety` is None before the end, and for a simulation without limits."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SingleRunSession:
         return self.judge(workload)
 
     def judge(self, workload: Workload) -> JudgedRun:
-        """Run a workload, and its plain sibling only when the known ceiling leaves a doubt."""
+        """Run a workload. Run its plain sibling only if the known ceiling does not decide the verdict."""
         with within_budget():
             result, verdict = self._measurer.judged(workload, "measure")
         sibling = self._bounds.sibling(workload)
@@ -85,7 +85,7 @@ class SingleRunSession:
             return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats)
 
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
-        """Run an anomaly again, and with `controls` each of its conditions broken."""
+        """Run an anomaly again. With `controls`, also run it with each of its conditions broken."""
         with within_budget():
             plan = planned(case.workload, case.mfs, self.space) if controls else Plan(case.workload)
             return reproduce(

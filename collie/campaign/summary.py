@@ -17,8 +17,8 @@ class Summary:
     """The result of a campaign.
 
     Attributes:
-        runs: measurements of every purpose.
-        failed_runs: failed set-ups, by cause.
+        runs: number of runs of every purpose, with or without a measurement.
+        failed_runs: number of failed set-ups, by cause.
         skipped: number of proposals that known anomalies cover.
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust, discovery_estimate: None with too little data.
@@ -51,10 +51,10 @@ class Score:
     """The score of a search.
 
     Attributes:
-        mechanisms: by the anomaly's id.
-        planted: mechanisms with a witness that show in the searched space. Each is `found` or `missed`.
+        mechanisms: the mechanism of each anomaly, by the anomaly's id.
+        planted: mechanisms that have a witness and show in the searched space. Each is `found` or `missed`.
         false: number of anomalies of healthy workloads.
-        absent: mechanisms with a witness that do not show in the searched space.
+        absent: mechanisms that have a witness but do not show in the searched space.
     """
 
     mechanisms: Mapping[str, str | None]

@@ -1,7 +1,7 @@
 """The observations of a campaign: suspicions, anomalies that await explanation, explanations.
 
-A *suspicion* is an anomalous run. A *sighting* most likely repeats an earlier observation. An anomaly is
-confirmed first and then waits until its explanation pays.
+A *suspicion* is an anomalous run. A *sighting* most likely repeats an earlier observation. An anomaly is confirmed
+first. It then waits until its explanation is due.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Suspicion(Observation):
     """An anomalous run that awaits confirmation, with later observations that repeat it.
 
     Attributes:
-        refuted: another lane did not reproduce it. Its own lane then decides whether that lane is the cause.
-        taken: a lane is confirming it.
+        refuted: another lane did not reproduce it. The lane that observed it then tests whether it is itself the cause.
+        taken: whether a lane is confirming it.
     """
 
     run: int
@@ -62,7 +62,7 @@ class ConfirmedAnomaly(Observation):
         sightings: number of sightings while the anomaly awaits explanation.
         audits: number of runs that test its explanation.
         covered_by: the anomaly whose explanation, found meanwhile, covers it.
-        abandoned: the pair that explained it no longer measures.
+        abandoned: whether the pair that was explaining it was lost or set aside.
     """
 
     anomaly: Anomaly
@@ -128,7 +128,7 @@ class Triage:
         return next((each for each in free if alone or (each.lane is lane) == each.refuted), None)
 
     def confirmed(self, suspicion: Suspicion, anomaly: Anomaly, *, explain: bool) -> None:
-        """Turn a suspicion into an anomaly, which with `explain` awaits explanation."""
+        """Turn a suspicion into an anomaly. With `explain`, the anomaly awaits explanation."""
         for _ in suspicion.observations:
             self._sighted(anomaly)
         self.keep(anomaly)
@@ -139,7 +139,7 @@ class Triage:
             self.waiting.append(confirmed)
 
     def due(self, explain_after_sightings: int, is_needed: Callable[[int], bool]) -> ConfirmedAnomaly | None:
-        """Return an anomaly that has the required sightings, or whose explanation must begin now. 0 explains at once.
+        """Return an anomaly that has the required sightings, or whose explanation must begin now. 0 is at once.
 
         `is_needed` decides whether this number of explanations needs the rest of the budget.
         """
@@ -164,7 +164,7 @@ class Triage:
             self._being_explained.remove(confirmed)
 
     def abandon(self, confirmed: ConfirmedAnomaly) -> None:
-        """Put an anomaly back at the front of the queue."""
+        """Put an anomaly back at the front of the queue, when its pair stops explaining it."""
         confirmed.abandoned = True
         self.waiting.insert(0, confirmed)
 
@@ -194,7 +194,7 @@ class Triage:
         return merged
 
     def to_audit(self, workload: Workload, most: int) -> ConfirmedAnomaly | None:
-        """Return the explanation that covers a workload, if it has fewer than `most` audits."""
+        """Return the anomaly whose explanation covers a workload, if it has fewer than `most` audits."""
         covering = (confirmed for confirmed in self._explained if confirmed.anomaly.mfs.covers(workload))
         return next((confirmed for confirmed in covering if confirmed.audits < most), None)
 

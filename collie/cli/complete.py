@@ -19,7 +19,7 @@ _CAMPAIGN = "campaign.sqlite"
 
 
 def content(kind: ContentKind, *others: str) -> Completer:
-    """Return a completer for names of content, `others`, and files."""
+    """Return a completer for the names of one kind of content, for `others`, and for files."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         named = _items((*_available(kind), *others), incomplete)

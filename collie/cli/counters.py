@@ -59,7 +59,7 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
         counters = [_as_json(counter) for counter in catalog.counters]
         print_json({"schema_version": 1, "driver": catalog.driver, "counters": counters})
     else:
-        # Nine columns are wide, and a file or a pipe does not wrap.
+        # The table has nine columns and must not be wrapped in a file or a pipe.
         Console(width=None if Console().is_terminal else _WIDE, markup=False, emoji=False).print(_table(catalog))
     return 0
 
@@ -104,7 +104,7 @@ Show = Callable[[Sequence[CounterRates]], None]
 
 @contextmanager
 def _display(everything: bool, output: str) -> Iterator[Show]:
-    console = Console(markup=False, emoji=False)  # a driver without a catalog can use any name
+    console = Console(markup=False, emoji=False)  # a driver without a catalog can have any counter names
     if output == "text" and console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
             yield lambda readings: live.update(Group(*(_rates(one, everything) for one in readings)), refresh=True)

@@ -96,7 +96,7 @@ def command(page: str | None, output: str, **options: Any) -> int:
     print_safety(result.safety)
     if not is_large_enough(result.hosts):
         click.echo(f"{_count(result.hosts)} are too few to find an odd one; at least {MIN_HOSTS} are needed", err=True)
-    if page:  # last, so that an unwritable folder does not cost the measurement
+    if page:  # last, so that the measurement is printed even if the page cannot be written
         write_page(render_fleet(result), Path(page), follow=True)
     return exit_code_of(result)
 

@@ -137,4 +137,4 @@ def _unforeseen(error: Exception) -> int:
         f"This is a fault of Collie; {_DEBUG_VARIABLE}=1 shows where. Campaigns are kept and can be resumed.",
         err=True,
     )
-    return 3  # 1 would mean a bad answer
+    return 3  # 1 would mean that a command found something bad

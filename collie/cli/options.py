@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Finite(click.FloatRange):
-    """A range of finite numbers. click's ranges contain `nan`."""
+    """A range of finite numbers. click's own ranges accept `nan`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
@@ -198,7 +198,7 @@ def _limit(options: Mapping[str, Any], name: str, parse: Callable[[str], float])
 
 
 def print_safety(record: SafetyRecord | None, side: str | None = None) -> bool:
-    """Print the effects on the network. A gate prints each `side`. Return whether queue pairs are left."""
+    """Print the effects on the network, of one `side` in a gate. Return whether queue pairs are left behind."""
     if record is None:
         return False
     click.echo(f"{side}: {record}" if side else record, err=True)
@@ -256,7 +256,7 @@ def go_on(command: str, directory: Path, scheduler: object = None) -> str:
 
 
 def require_writable(option: str, path: Path | None) -> None:
-    """Refuse a file that cannot be written, before hours of work. A missing directory is created."""
+    """Refuse a file that cannot be written, before hours of work are lost. A missing directory is created."""
     if path is None:
         return
     try:

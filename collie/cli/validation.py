@@ -13,7 +13,7 @@ from collie.workloads.units import format_count
 
 
 def validation_json(name: str, audit: Audit, *, survey: bool) -> dict[str, Any]:
-    """Return the object of one subsystem. `survey` keeps that part."""
+    """Return the JSON object of one subsystem. `survey` decides whether it contains the survey."""
     document = {"subsystem": name, "valid": audit.problems == 0, **plain(audit)}
     if not survey:
         del document["survey"]
@@ -21,7 +21,7 @@ def validation_json(name: str, audit: Audit, *, survey: bool) -> dict[str, Any]:
 
 
 def validation_lines(name: str, audit: Audit, space: str, *, survey: bool) -> Iterator[str]:
-    """Yield the lines of one subsystem: each claim, what random workloads show if asked, and the result."""
+    """Yield the lines of one subsystem: each claim, the survey of random workloads if wanted, and the result."""
     yield f"{name}:"
     width = max((len(check.mechanism) for check in audit.witnesses), default=0)
     for witness in audit.witnesses:
@@ -41,7 +41,7 @@ def validation_lines(name: str, audit: Audit, space: str, *, survey: bool) -> It
 
 
 def _claims(audit: Audit, *, outside: bool) -> str:
-    """Count the claims that the space can check, or those outside it."""
+    """Return in words the number of claims that the space can check, or with `outside` of the others."""
     witnesses = sum((check.outside is not None) is outside for check in audit.witnesses)
     cures = sum((check.outside is not None) is outside for check in audit.cures)
     return f"{format_count(witnesses, 'witness')}, {format_count(cures, 'cure')}"
@@ -77,8 +77,8 @@ def _survey(survey: Survey) -> Iterator[str]:
 
 
 def _unplanned(shown: ShownMechanism) -> Iterator[str]:
-    """Yield the fault, and an entry for `witnesses` as a file states it."""
-    assert shown.example is not None  # it is credited somewhere
+    """Yield the problem of a mechanism without a witness, and an entry that the file's `witnesses` can take."""
+    assert shown.example is not None  # some workload is credited to it
     yield (
         f"  wrong  {shown.mechanism} has no witness, but costs {shown.credited:.2%} of random workloads most. "
         "Mend the quantity, or add:"

@@ -36,7 +36,7 @@ class _SeverityFile(Strict):
 
 
 class _FixFile(Strict):
-    """Two fields of a `ReferenceAnomaly`."""
+    """The two fields of a `ReferenceAnomaly` about its fix."""
 
     status: FixStatus
     """State of the fix."""

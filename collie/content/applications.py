@@ -62,7 +62,7 @@ def is_application(path: Path) -> bool:
 
 
 def names_application(name_or_path: str) -> bool:
-    """Whether a name or path is that of an application. A space of the same name comes first."""
+    """Whether a name or path is that of an application. If a space has the same name, the space takes precedence."""
     if is_file_name(name_or_path):
         return is_application(Path(name_or_path))
     return name_or_path in available(ContentKind.APPLICATION) and name_or_path not in available(ContentKind.SPACE)

@@ -67,7 +67,7 @@ def load_catalogs() -> list[Catalog]:
 
 
 def discover_catalog(driver: str, names: Names) -> Catalog:
-    """Make a catalog from the counters of a device. Other catalogs explain counters of the same names."""
+    """Make a catalog from the counters of a device. Known names get their description from other catalogs."""
     return discovered(driver, names, load_catalogs())
 
 
@@ -116,7 +116,7 @@ def _filled(text: str, chosen: Mapping[str, str]) -> str:
 
 
 def _twice(document: Document) -> Iterator[Problem]:
-    """Yield names, and places in the driver, that two entries claim."""
+    """Yield a problem for each name, and each place in the driver, that two entries claim."""
     first: dict[str | tuple[str, str], int] = {}
     count = 0
     expand = document.mapping("expand")

@@ -1,7 +1,7 @@
 """Safe YAML with the line of every key and value.
 
 Scalars follow YAML 1.2's core schema. Thus `on`, `010` and `12:30` are text. Keys are always text. Aliases, merges,
-tags, duplicate keys and a top that is no mapping are refused.
+tags, duplicate keys and a top level that is no mapping are refused.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def parse_document(text: str, name: str) -> Document:
 
 
 class _Composer(yaml.composer.Composer, yaml.resolver.BaseResolver):
-    """Composes stored events, since scanning is slow. `_scalar` resolves types."""
+    """Composes a document from stored events, because scanning twice is slow. `_scalar` resolves types."""
 
     def __init__(self, events: deque[yaml.Event]) -> None:
         yaml.composer.Composer.__init__(self)
@@ -182,7 +182,7 @@ class _Composer(yaml.composer.Composer, yaml.resolver.BaseResolver):
 
 
 def _refused(text: str, name: str, events: deque[yaml.Event]) -> Iterator[Problem]:
-    """Yield problems of events that must not reach the composer, and store the events."""
+    """Store the parser's events and yield problems. After a problem, the composer must not use the events."""
     depth = documents = values = 0
     anchors: set[str] = set()
     try:

@@ -51,9 +51,9 @@ def read_workload(
     constraints: Sequence[Constraint],
     problems: list[Problem],
 ) -> Workload | None:
-    """Read the mapping at a location as a workload, with missing fields from `base`. A problem gives None.
+    """Read the mapping at a location as a workload, with missing fields from `base`. None if there is a problem.
 
-    Constraints are checked between the readable fields, so that one wrong value hides no other problem.
+    Constraints are checked between all readable fields, so that a wrong value does not hide other problems.
     """
     raw: dict[str, Any] = document.part(*at)
     before = len(problems)

@@ -66,7 +66,7 @@ def _files(kind: ContentKind, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def find(kind: ContentKind, name_or_path: str) -> Path:
-    """Find a file by name, or by a path: with a slash or the suffix .yaml or .yml."""
+    """Find a file by its name or its path. A path has a slash or the suffix .yaml or .yml."""
     if os.sep in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         path = Path(os.path.expanduser(name_or_path))
         if os.path.lexists(path):  # its reader reports that it is no regular file

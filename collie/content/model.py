@@ -1,4 +1,4 @@
-"""From a YAML file to a dataclass or a pydantic model. Every problem has its line, in words of the file.
+"""Validates a YAML file as a dataclass or a pydantic model. Every problem names its line and the file's own keys.
 
 A pydantic model is for a file whose shape differs from the dataclass. Only this module depends on pydantic's messages.
 """
@@ -43,8 +43,8 @@ def validate(
 ) -> T | None:
     """Validate a document, or the part of it at a location. Return None if there is a problem.
 
-    A pydantic `kind` has `extra="forbid"`. `given` holds fields that the file must not state. Of a `partial` document,
-    missing keys are not reported.
+    If `kind` is a pydantic model, it has `extra="forbid"`. `given` holds fields that the file must not state. If the
+    document is `partial`, missing keys are not reported.
     """
     part = document.part(*at)
     found = []
@@ -53,7 +53,7 @@ def validate(
         found = [_unknown(document, kind, (*at, key), (key,), given) for key in given if key in part]
         part = {**part, **given}
     try:
-        # In JSON, unlike in Python's values, strict mode takes a list for a tuple and a text for an enumeration.
+        # Strict mode accepts a list for a tuple, and text for an enumeration, only in JSON.
         value = _schema(kind).validate_json(json.dumps([part]))[0]  # type: ignore[arg-type]  # types have a hash
     except ValidationError as failure:
         errors = [each for each in failure.errors(include_url=False) if not (partial and each["type"] == "missing")]
@@ -64,7 +64,7 @@ def validate(
 
 @cache
 def _schema(kind: Any) -> TypeAdapter[tuple[Any]]:
-    """Return the schema of a tuple of one value, because a dataclass inherits the settings around it."""
+    """Return the schema of a tuple of one value. A dataclass inherits settings only inside another type."""
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", strict=True))
 
 
@@ -95,7 +95,7 @@ def _named(location: Location) -> str:
 
 
 def _inside(document: Document, at: Location, loc: Sequence[str | int]) -> Iterator[str | int]:
-    """Yield the steps of an error's location that exist in the file, and always the last, which may be a missing key.
+    """Yield the steps of an error's location that exist in the file, and the last one even if its key is missing.
 
     Pydantic adds names of union members and validators, and `[key]` behind a wrong key.
     """
@@ -115,7 +115,7 @@ def _keys(kind: type, steps: Sequence[str | int]) -> set[str]:
     kinds = {kind}
     for step in steps:
         below = {each for one in kinds for each in _classes(fields_of(one).get(str(step)))}
-        # An index or the key of a plain mapping: the classes of the values were already gathered one step above.
+        # This step is an index or the key of a plain mapping. `kinds` already holds the classes of its values.
         kinds = below or kinds
     return {key for one in kinds for key in fields_of(one)}
 

@@ -47,7 +47,7 @@ _NEVER_GIVES_UP = (
 
 @dataclass(frozen=True, slots=True)
 class PrototypePoint:
-    """A point with equal traffics, or one traffic of a point. `remarks` are differences from the prototype."""
+    """A point with equal traffics, or one traffic of a point. `remarks` are differences from the prototype's run."""
 
     name: str
     workload: Workload
@@ -56,7 +56,7 @@ class PrototypePoint:
 
 
 class _Lenient(BaseModel):
-    """Ignores other keys, because forks add some. Needed keys must exist and have the right type."""
+    """Base of the prototype's records. Extra keys are ignored, because forks add some. Declared keys are required."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -281,7 +281,7 @@ def _split(requests: Iterable[tuple[int, ...]], remarks: list[str]) -> tuple[int
 
 
 def _symptom(text: str) -> Symptom | None:
-    """Return the symptom by the counters of a `result/N`, if they are trustworthy."""
+    """Return the symptom that the counters of a `result/N` show, or None if they are not trustworthy."""
     readings = {name: float(value) for name, value in re.findall(r"^(\w+):\s+(-?[\d.]+)\s*$", text, re.MULTILINE)}
     if not any(value > 0 for value in readings.values()):
         return None  # the prototype writes 0 for a missing counter, and -1 if its tool fails

@@ -1,4 +1,4 @@
-"""Recipes: the fields of `collie.search.recipe.Recipe` except its name, which is that of the file."""
+"""Recipe files. Their keys are the fields of `collie.search.recipe.Recipe` except the name, which is the file's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PRESENT_KEYS: Mapping[Location, str] = {
     ("extraction", "missed"): "false_negative_rate",
     ("extraction", "stray"): "false_positive_rate",
 }
-"""Present names of keys that had other names in the first release."""
+"""Current names of keys that had other names in the first release."""
 
 
 def load_recipe(name_or_path: str) -> Recipe:
@@ -45,7 +45,7 @@ def load_recipe(name_or_path: str) -> Recipe:
 
 
 def _contradictions(document: Document) -> Iterator[Problem]:
-    """Yield the problems between fields, or inside a text. A mistake in one section does not hide others."""
+    """Yield contradictions between fields or inside a text. A mistake in one section does not hide those in others."""
     schedule = _section(document, "schedule", Schedule)
     if schedule and schedule.end >= schedule.start:
         message = f"end {schedule.end:g} should lie below start {schedule.start:g}"

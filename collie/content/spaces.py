@@ -30,7 +30,7 @@ class _LimitsFile(Strict):
 
 
 class _SpaceFile(Strict):
-    """This is no `Space`, because its parts need the space around them to be read."""
+    """This is no `Space`, because its parts can only be read together."""
 
     limits: dict[str, Any] = Field(default_factory=dict)
     """Capacity of one host."""

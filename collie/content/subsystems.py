@@ -1,11 +1,11 @@
 """Subsystem files: complete ones, and differences from another subsystem (`based_on`).
 
 Rules.
-1. A derived file inherits every value that it does not state, and the witnesses of mechanisms that it neither states
-   nor lists under `without`.
-2. A mechanism under `without` also leaves the inherited `cures`.
-3. A quantity that a file states must be in force. Otherwise the same file must choose the overriding option, and some
-   other option must leave the quantity as described. An inherited option never silently replaces what a file states.
+1. A derived file inherits every value that it does not state. It also inherits the witnesses, except those of
+   mechanisms for which it states its own witness or that it lists under `without`.
+2. A mechanism under `without` is also removed from the inherited `cures`.
+3. A quantity that a file states must be in force, so that no inherited option silently replaces it. One exception: the
+   same file chooses the option that overrides it, and another option of that setting leaves the quantity as stated.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _load(path: Path, kind: type[M], problems: Problems, above: tuple[Path, ...]
     if base is not None:
         problems.extend(_unknown_mechanisms(read, base, without))
         whole = _over(own, base.whole, without)
-    # Without its base a derived file is incomplete, but its other problems can be told.
+    # Without its base a derived file is incomplete, but its other problems can be reported.
     model = validate(whole, kind, problems, partial=is_derived and base is None)
     if model is None:
         return None
@@ -108,7 +108,7 @@ def _load(path: Path, kind: type[M], problems: Problems, above: tuple[Path, ...]
 
 
 def _base(read: Document, path: Path, kind: type[M], problems: Problems, above: tuple[Path, ...]) -> _Loaded[M] | None:
-    """Load the base that a file names. Without one that is valid, the result is None."""
+    """Load the base that a file names. Return None if it names none or the base is not valid."""
     named = read.data[_BASED_ON]
     if not isinstance(named, str):
         problems.append(read.problem(f"{_BASED_ON}: should name a subsystem", _BASED_ON))
@@ -152,7 +152,7 @@ def _over(own: Document, base: Document, without: Sequence[Any]) -> Document:
     kept = [each for each in base.sequence("witnesses") if each["mechanism"] not in [*without, *stated]]
     whole = own.over(replace(base, data={**base.data, "settings": settings}))
     if not isinstance(own.data.get("witnesses", []), list):
-        return whole  # for the validation to refuse
+        return whole  # the validation refuses it
     return replace(whole, data={**whole.data, "witnesses": [*own.sequence("witnesses"), *kept]})
 
 
@@ -161,7 +161,7 @@ def _mechanisms(document: Document) -> list[Any]:
 
 
 def _overrides(loaded: _Loaded[Any]) -> Iterator[Problem]:
-    """Yield the quantities that the file states to no effect (rule 3)."""
+    """Yield a problem for each quantity that the file states without effect (rule 3)."""
     own, whole = loaded.own, loaded.whole
     for part, field, setting in loaded.model.overridden():
         option, options = (whole.part("settings", setting, key) for key in ("value", "options"))

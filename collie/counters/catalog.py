@@ -74,8 +74,8 @@ class Counter:
         source: place of the reading, `model` on the simulator.
         unit: unit of a reading times `scale`.
         kind: use in a search.
-        component: part of the NIC or host that it indicates.
-        width: bits after which it wraps. A 32-bit counter wraps in seconds at high rates.
+        component: part of the NIC or host to which the counter points.
+        width: number of bits after which it wraps. A 32-bit counter wraps in seconds at high rates.
         gauge: whether readings are a level, which is never differenced.
         scale: factor from readings to `unit` (4 for the PMA's `port_*_data`).
         role: use in verdicts.
@@ -135,7 +135,7 @@ class Catalog:
     """All counters of a driver, in the file's order.
 
     Attributes:
-        drivers: kernel drivers that it describes, if not `driver`.
+        drivers: kernel drivers that the catalog describes, if not `driver`.
     """
 
     driver: str

@@ -19,7 +19,7 @@ from typing import Final
 from collie.counters.catalog import Catalog, Counter
 
 _LARGEST_PLAUSIBLE_STEP = 0.5
-"""Share of a counter's range. A wrap that would advance by more between two samples was a reset."""
+"""Share of a counter's range. An apparent wrap with a larger advance between two samples was a reset."""
 _MIN_REFRESHES = 2.0
 _LATE_REFRESHES = 1.5
 """Refresh intervals. A moving counter changes at each refresh, so a counter constant for longer stood still."""
@@ -27,7 +27,7 @@ _LATE_REFRESHES = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Readings of a host by counter name, None if unreadable. `seconds` is the host's monotonic clock amid it."""
+    """Readings of a host by counter name, None if unreadable. `seconds` is its monotonic clock halfway through them."""
 
     seconds: float
     values: Mapping[str, int | float | None]

@@ -18,7 +18,7 @@ _TROUBLE = frozenset({CounterKind.DIAGNOSTIC, CounterKind.PAUSE, CounterKind.ERR
 
 
 class CounterBaseline:
-    """Earlier rates of a host's counters."""
+    """The earlier rates of a host's counters, against which new rates are judged."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

@@ -92,7 +92,7 @@ def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
 
 
 def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
-    """Return the bound of one host. If payload goes both ways, the way that carries less has the smaller bound."""
+    """Return the bound of one host. If payload goes both ways, the direction with less has the smaller bound."""
     if not workload.more_opcodes:
         return bound
     plan = streams(workload)
@@ -192,8 +192,8 @@ def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
 def plain_sibling(workload: Workload, space: Space) -> Workload:
     """Return the workload's plain sibling.
 
-    Dimensions that the space marks `keep_in_sibling` stay: one direction is no reference for a host whose single CPU
-    drives both directions.
+    Dimensions that the space marks `keep_in_sibling` stay: traffic in one direction is no reference for a host whose
+    single CPU drives both directions.
     """
     space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}

@@ -94,7 +94,7 @@ class Comparison:
     """The result of one workload's pairs.
 
     Attributes:
-        screened: readings of the candidate that made pairs unnecessary.
+        screened: readings of the candidate alone, which made pairs unnecessary.
         confidence: probability of the decision under the declared chances, or None without a decision.
     """
 
@@ -152,7 +152,7 @@ def compare(
 ) -> Runs:
     """Compare one workload on two sides until enough pairs agree.
 
-    An abandoned comparison keeps its pairs in the list `pairs`, empty at first. With `expects_healthy` the candidate
+    The empty list `pairs` receives each pair, in case the comparison is abandoned. With `expects_healthy` the candidate
     runs first. A healthy candidate then ends the comparison, because it cannot be a regression.
     """
     first = Side.CANDIDATE if expects_healthy else Side.BASELINE

@@ -29,7 +29,7 @@ from collie.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Policy for confirming a suspicion.
+    """The policy by which suspicions are confirmed.
 
     Attributes:
         needed: runs that must reproduce the symptom.
@@ -46,7 +46,7 @@ class Confirmation:
             refused. None declares no limit.
 
     With 2 of 3, an anomaly in 80 % of the runs is confirmed with 0.8^2 (3 - 2 x 0.8) = 90 %. A disturbance of 5 % of
-    the runs passes a second time with 0.7 %.
+    the runs is confirmed with 0.7 %.
     """
 
     needed: Count = 2
@@ -86,7 +86,7 @@ class Confirmed:
 
     Attributes:
         reproduced: the verdicts of the runs that reproduced the symptom.
-        runs: conclusive runs.
+        runs: number of conclusive runs.
         deferred: whether too many runs were inconclusive to confirm or refute the suspicion.
     """
 
@@ -97,7 +97,7 @@ class Confirmed:
 
 
 def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicion: Verdict | None = None) -> Probes:
-    """Run a workload again until enough runs reproduce the symptom, or too few can.
+    """Run a workload again until enough runs reproduce the symptom, or too few runs are left.
 
     Without the verdict of the suspicion no run is clear.
     """
@@ -153,7 +153,7 @@ def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
 
 
 def miss_chance(policy: Confirmation, shows: float, clear: float = 0.0) -> float:
-    """Return the chance that one visit to an anomalous workload raises no suspicion, or one that is not confirmed."""
+    """Return the chance that one visit to an anomalous workload raises no suspicion, or an unconfirmed one."""
     after_clear, after_barely = odds(policy, shows, clear), odds(policy, shows)
     return 1.0 - clear * after_clear.confirmed - (shows - clear) * after_barely.confirmed
 
@@ -174,7 +174,7 @@ class Reliability:
     """Reliability of a campaign's findings, estimated from its runs.
 
     Attributes:
-        dropped: suspicions that were not reproduced.
+        dropped: number of suspicions that were not reproduced.
         healthy_false_positive_rate: estimated share of healthy runs that look anomalous.
         false_chance: chance of at least one false anomaly in the campaign.
         miss_chance: chance per visit to miss an anomaly that 80 % of its runs reproduce.

@@ -8,7 +8,7 @@ to rejected messages is therefore an RNR storm.
 3. Pause and completion errors count even when the generator was slow.
 4. Other symptoms need a run that the generator could drive. A host short of CPU posts receives late, answers late and
    serves its queue pairs unevenly, through no fault of the device.
-5. Low throughput also needs a stable window, or a peak below the threshold.
+5. Low throughput also needs a stable window, or a best moment that is too far below the bound.
 """
 
 from __future__ import annotations

@@ -41,16 +41,16 @@ class GeneratorHealth:
     """Whether the traffic generator could drive the workload (no judgement of the NIC). Unknown values are None.
 
     Attributes:
-        driven: False when lack of CPU can have limited the run.
+        driven: False if a lack of CPU may have limited the run.
         idle_poll_ratio: share of completion queue polls that found nothing, which is spare CPU time.
         empty_queue_ratio: share of posts that found the send queue empty.
-        completion_errors: by name of the status in the verbs API.
+        completion_errors: number of failed completions, by name of the status in the verbs API.
         qp_rate_ratio: slowest over fastest queue pair since the start of traffic.
-        slowest_qp_share: upper limit of the slowest queue pair's rate in the window over the mean of its flow.
+        slowest_qp_share: upper limit of the slowest queue pair's rate in the window, as a share of its flow's mean.
         cpu_wait_ratio: share of the window in which a generator was ready to run and had no CPU, the largest of the
             hosts.
         data_path: `native` or `pyverbs`, or both with a comma if hosts differ.
-        queue_fill_ratio: lowest fill level of send queues when refilled, 0 for a queue of one round.
+        queue_fill_ratio: lowest fill level of a send queue at a refill, 0 for a queue that holds one round.
     """
 
     driven: bool = True
@@ -74,7 +74,7 @@ class Victim:
 
     @property
     def lost_ratio(self) -> float | None:
-        """Share of its throughput that it lost, 0 to 1, or None when unknown."""
+        """Share of its throughput alone that it lost beside the workload, 0 to 1, or None when unknown."""
         if self.beside_bps is None or not self.alone_bps:
             return None
         return max(0.0, 1.0 - self.beside_bps / self.alone_bps)
@@ -94,7 +94,7 @@ class Sample:
     """One host at one moment: rates since the previous sample.
 
     Attributes:
-        seconds: since the start of traffic.
+        seconds: time since the start of traffic.
         values: `delivered_bps`, `tx_pause_ratio` and counters. A `Watch` of real hosts also gets `sent_bps`.
     """
 
@@ -115,7 +115,7 @@ class Measurement:
         notes: remarks that do not void the run: flow control off, a counter that never counts.
         wrong_bytes: payload bytes that differ from those sent, or None without a comparison.
         stopped: the reason why a watch stopped the run. All readings are then means over all samples.
-        latency: by the name of the flow (`workloads.plan.Flow`). Empty without measurement.
+        latency: latency by the name of the flow (`workloads.plan.Flow`). Empty without measurement.
         victim: the plain flow beside the workload. Host counters and generator readings include it, other readings not.
     """
 
@@ -194,7 +194,7 @@ START_UP_PAUSE_RATIO = 0.5
 
 
 def _paused(samples: Sequence[Sample]) -> float | None:
-    """Return the share of pause in the reported time, without the start-up unless that was a storm.
+    """Return the share of pause in the reported time. The start-up counts only if it was a storm.
 
     A driver that reports pause once a second leaves the first samples without a reading.
     """

@@ -45,15 +45,15 @@ class PairRule:
     void: int = 3
 
     def chance(self, differ: float) -> float:
-        """Return the chance of finding a sign that each pair has with chance `differ`."""
+        """Return the chance that the rule finds a sign, if each pair has this sign with chance `differ`."""
         return odds(Confirmation(needed=self.needed, runs=self.pairs), differ).confirmed
 
 
 def rule_for(share: float, differ: float, false_negative_rate: float, overlooked: float = 0.05) -> PairRule:
-    """Return a short rule within a chance of error, with at least half as many spare pairs as it needs.
+    """Return a short rule within a chance of error, with at least half as many spare as needed pairs.
 
-    `share` is the allowed chance of a false sign, `overlooked` that of a change that stays undetected or undecided. The
-    other chances are those of `Chances`.
+    `share` is the allowed chance of a false sign, `overlooked` the allowed chance that a change stays undetected or
+    undecided. The other chances are those of `Chances`.
 
     Raises:
         UsageError: no rule of sensible length achieves these chances.

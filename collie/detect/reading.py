@@ -21,9 +21,9 @@ class RunReading:
     """The comparable part of one run.
 
     Attributes:
-        delivered_bps: payload over all receiving hosts.
-        pause_ratio: the largest over hosts.
-        unbounded: the run lacks only a bound, so its throughput can be compared with that of the other side.
+        delivered_bps: payload bits/s over all receiving hosts.
+        pause_ratio: the largest pause ratio of any host.
+        unbounded: whether the run lacks only a bound. Its throughput can then be compared with the other side's.
     """
 
     verdict: Verdict
@@ -71,7 +71,7 @@ def resolution(thresholds: Thresholds) -> Resolution:
 
 
 class Sign(StrEnum):
-    """The difference of one pair, for the candidate."""
+    """The difference of one pair: the candidate against the baseline."""
 
     WORSE = "worse"
     BETTER = "better"

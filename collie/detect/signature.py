@@ -2,8 +2,8 @@
 
 Two limits of one device can both cause pause, but their counters differ. A counter is *raised* when it is higher, per
 packet, than in nearly every healthy run of the same device. The *signature* of a run is its raised counters, the
-highest above healthy first. It can be empty, for want of healthy runs or of raised counters. The symptom then decides
-alone.
+highest above healthy first. It is empty if there are too few healthy runs or no raised counters. The symptom then
+decides alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIN_PER_PACKET = 1e-4
 _SAME_COSINE = 0.7
 _SAME_COSINE_ELSEWHERE = 0.85
 _COMMON = 1.5
-"""Height that weighs as much as all counters that did not move."""
+"""Height of a coordinate that all signatures share. It stands for the counters that did not move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def likeness(first: Signature | None, second: Signature | None) -> float:
 def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: bool) -> bool:
     """Whether two runs most likely have one cause: similar movements and the same highest counter.
 
-    This is stricter than `likeness`, because no further run will check it, and stricter still between opcodes
+    It is stricter than `likeness`, because no further run checks the result. It is stricter still between opcodes
     (`elsewhere`). Empty signatures never match.
     """
     if not first or not second or not first.raised or not second.raised:

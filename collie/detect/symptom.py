@@ -38,7 +38,7 @@ class Symptom(StrEnum):
         """Whether one cause can produce either symptom, from run to run.
 
         A device that retransmits too early loses throughput, packets or whole queue pairs. A paused sender also loses
-        throughput, but pause is reported then. Payload that was slow or lost arrives correct in the end.
+        throughput, but pause is reported then. Wrong payload is related to none: late payload is correct.
         """
         return other is self or (other is not None and _ALONE.isdisjoint((self, other)))
 
@@ -52,7 +52,7 @@ _ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE})
 
 
 class Outcome(StrEnum):
-    """The three values of a verdict."""
+    """The three possible outcomes of a run."""
 
     NORMAL = "normal"
     ANOMALOUS = "anomalous"

@@ -22,9 +22,9 @@ _MIN_PEER_READINGS: Final = 12
 _NEIGHBOURS: Final = 2
 """Partners on either side of a host. Only four faulty partners would incriminate a sound host."""
 _PAIR_ALL: Final = 5
-"""In a fleet of up to so many hosts, all pair with all. Else a sound host without an odd partner would stand out."""
+"""Up to this many hosts, each pairs with all others. Else a sound host without an odd partner would stand out."""
 _CROWD_SHARE: Final = 10
-"""A run of all to one uses one in this many hosts, so that few runs include an odd host."""
+"""A run of all to one uses one host of this many, so that few runs include an odd host."""
 
 
 class Stage(StrEnum):
@@ -41,7 +41,7 @@ class Probe:
 
     Attributes:
         stresses: the component that this probe loads more than earlier ones, the suspect if a host is odd only here.
-        needs_hardware: whether that is a unit of a NIC. On a software device the probe would only overload the host.
+        needs_hardware: whether that component is in a NIC. On a software device the probe would only overload the host.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Group:
 
 
 def grouping(hosts: Iterable[str]) -> Callable[[str], str]:
-    """Return what gives a unit of comparison: the host, as its devices share faults, or the device of an only host."""
+    """Return a function from endpoints to compared units: hosts (devices share faults), or an only host's devices."""
     return host_of if len({host_of(host) for host in hosts}) > 1 else str
 
 

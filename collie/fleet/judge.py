@@ -4,7 +4,7 @@ Terms. A *metric* is a counter or the delivered rate within one probe. A *readin
 as a series of samples. The *peers* of a host are readings of other hosts in runs without it. A reading *deviates* by
 (reading - median of the peers) / spread of the peers, in logarithms if all peers are above zero. The spread is their
 median absolute deviation, scaled to a normal standard deviation, at least `_MIN_SPREAD` of the median and one event per
-window. A run deviates by what `LASTING` consecutive samples reach on one side, a host by the least of its runs.
+window. A run deviates by what `LASTING` consecutive samples all reach on one side, a host by the least of its runs.
 
 Invariant. A fleet without an odd host is accused with a probability of at most `false_alarm`. With N hosts, M metrics
 and W stretches of `LASTING` samples per window, 2 N M W deviations can exceed the bar by chance. The bar is where
@@ -45,7 +45,7 @@ _MIN_SPREAD: Final = 0.02
 _MIN_RUNS: Final = 2
 _MIN_PARTNERS: Final = 2
 _SLOW_ANSWER: Final = 0.5
-"""Share of the peers' rate at doubled latency. A slow unit, idle between messages, does not double it."""
+"""Share of the peers' rate at doubled latency. A unit that is slow but idle between messages does not double it."""
 _LARGEST: Final = 700.0  # logarithm of a finite number
 
 _DERIVED: Final = {DELIVERED: ("throughput", "bit/s"), PATH_MTU: ("path MTU", "bytes")}
@@ -197,7 +197,7 @@ def _median(values: NDArray[np.float64]) -> float:
 
 
 def _lasting(deviations: Sequence[float]) -> float:
-    """Return the largest lasting deviation upwards, or 0."""
+    """Return the largest upward deviation that lasts, or 0."""
     first_ends = range(min(LASTING, len(deviations)), len(deviations) + 1)
     return max(0.0, max(min(deviations[max(0, end - LASTING) : end]) for end in first_ends))
 

@@ -41,7 +41,7 @@ def readings_of(
 ) -> Iterator[HostReading]:
     """Yield the readings of the hosts under test that have samples. A stopped run has none.
 
-    Problems that void a verdict count here, because they distinguish a host from its peers. `hosts` are by role.
+    Runs with void verdicts are kept, because their problems distinguish a host from its peers. `hosts` are by role.
     """
     if measurement.stopped:
         return
@@ -71,7 +71,7 @@ def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -
 
 
 def _columns(seconds: Sequence[Sequence[Sample]]) -> dict[str, tuple[float, ...]]:
-    """Return each metric from its first known value, without metrics with later gaps: unknown is not zero."""
+    """Return each metric from its first known value. Metrics with later gaps are left out: unknown is not zero."""
     means = [_means(second) for second in seconds]
     found = {}
     for name in means[0] if means else ():

@@ -47,8 +47,8 @@ class HostAssessment:
     """The judgement of one host.
 
     Attributes:
-        signs: all comparisons, the largest deviation first.
-        decisive: the decisive comparison, else the largest.
+        signs: the deviations in all compared metrics, the largest first.
+        decisive: the comparison that decided, else the one with the largest deviation.
         component: the faulty component. None unless the host is odd.
     """
 
@@ -69,7 +69,7 @@ class HostAssessment:
 
     @property
     def odd_signs(self) -> tuple[MetricDeviation, ...]:
-        """The odd comparisons, the decisive one first."""
+        """The metrics in which the host is odd, the decisive one first."""
         return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.decisive))
 
 

@@ -54,7 +54,7 @@ def capabilities(group: Sequence[tuple[Host, HostInfo, RdmaPort]]) -> Capabiliti
 
 
 def _of_host(host: Host, info: HostInfo, port: RdmaPort, endpoints: int) -> Iterator[Restriction]:
-    """Yield the limits of a host that `endpoints` devices of the group share."""
+    """Yield the limits of one device's host. `endpoints` devices of the host share its memory."""
     where = f"{host.device} of {host.name}"
     device = info.device(host.device)
     if device is not None:

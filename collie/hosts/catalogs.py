@@ -22,7 +22,7 @@ SessionPort = tuple[HostSession, RdmaPort]
 
 
 def catalog_of(ports: Iterable[SessionPort], catalog_for: CatalogFor, discover: Discover = discovered) -> Catalog:
-    """Return the catalog of hosts with one driver. If there is none, `discover` makes it from their counters.
+    """Return the catalog of hosts with one driver. If the driver has none, `discover` makes it from their counters.
 
     Raises:
         TestbedError: the drivers differ, or an agent cannot be asked.

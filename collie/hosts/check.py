@@ -1,4 +1,4 @@
-"""The check of hosts: missing requirements, and the commands that add them. Changes nothing itself."""
+"""Checks hosts for missing requirements, and names the commands that add them. It changes nothing itself."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def check_hosts(
     """Check hosts in parallel, then the data paths between those whose agent starts.
 
     `pairs` are hosts that measure together, or devices of one host that should reach each other. Without `limits` no
-    data path is tested. Without `catalog_for` no counter is. `shared_port` permits traffic on ports in foreign use.
+    data path is tested, without `catalog_for` no counter. `shared_port` permits traffic on ports in foreign use.
 
     Returns:
-        Findings of hosts, then of data paths, then of pairs. A failure is a finding.
+        Findings of hosts, then of data paths, then of pairs. A failure is reported as a finding.
     """
     if not hosts:
         return ()

@@ -1,8 +1,8 @@
 """Tests whether traffic passes from one host to another.
 
-1. Messages of 256 bytes for 0.1 s, one at a time, so that a broken path loads no network.
-2. `RC WRITE` for a second, in packets of the full path MTU. The receiver compares the payload.
-3. `UD SEND` for a second, counted by its receiver.
+1. Messages of 256 bytes are sent for 0.1 s, one at a time, so that a broken path does not load the network.
+2. `RC WRITE` runs for a second, in packets of the full path MTU. The receiver compares the payload.
+3. `UD SEND` runs for a second. The receiver counts the messages.
 4. A failed stage is repeated once, for 3 s, because an emulated CPU may need longer for its first message.
 """
 
@@ -123,7 +123,7 @@ def _received_bps(measured: Measurement) -> float:
 
 
 def failure_of(stage: ProofStage, measured: Measurement, sender: str) -> PathFailure | None:
-    """Return the failure of a measurement towards host `b`, if any."""
+    """Return the failure that a measurement of traffic to host `b` shows, if any."""
     reason = _failure_reason(measured)
     answered = measured.health.completion_errors.keys() - _UNANSWERED
     return PathFailure(stage, reason, sender if answered else None) if reason else None

@@ -16,7 +16,7 @@ from collie.hosts.host_info import ROCE_TYPES, Gid
 from collie.hosts.wire import PathEnd
 
 _FRAMES = {4096: 4200, 2048: 2200, 1024: 1500, 512: 700, 256: 400}
-"""Smallest MTU of a network device by RoCE path MTU: payload and headers."""
+"""MTU that a network device needs at least, by RoCE path MTU. It includes the headers."""
 _UNRESOLVED = frozenset({"NONE", "FAILED", "INCOMPLETE"})
 
 
@@ -38,7 +38,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathFault:
-    """The cause of a broken data path. The repair runs on `host` unless it names another place."""
+    """The cause of a broken data path. The repair runs on `host` unless its text names another place."""
 
     layer: Layer
     host: str
@@ -169,7 +169,7 @@ def _route(own: PathEnd, other: PathEnd) -> Iterator[PathFault]:
 
 
 def _in_kernel(layer: Layer, what: str, *, surely: bool = True) -> _Check:
-    """Return the check whether the kernel drops packets of a software device."""
+    """Return a check that finds what makes the kernel drop packets of a software device."""
     return lambda own, _other: iter(_dropped(own, layer, what, surely=surely) if own.is_software else ())
 
 

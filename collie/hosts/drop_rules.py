@@ -1,8 +1,8 @@
 """Rules that drop packets on a host: queueing disciplines, filters, firewalls. Pure.
 
 A firewall rule counts when it may match UDP to port 4791 at one network device. A rule with unknown conditions must
-name the port. An accepting rule overrides later ones of its chain and, in a chain that others jump to, every policy.
-Netfilter has more paths, so a policy is only a guess.
+name the port. An accepting rule overrides later rules of its chain. If other chains jump to its chain, it also
+overrides every policy. Netfilter has more paths, so a finding about a policy is only a guess.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class _Syntax:
-    """Conditions in a tool's syntax. Groups: `unless`, `values`, and `way` for a network device."""
+    """Patterns of conditions in a tool's syntax. Groups: `unless`, `values`, and `way` for a network device."""
 
     protocol: re.Pattern[str]
     port: re.Pattern[str]
@@ -103,7 +103,7 @@ class _Line:
     """A rule of a firewall, or the policy of a chain, that may match RoCE.
 
     Attributes:
-        aimed: whether it has conditions.
+        aimed: whether it has a condition on protocol, port or network device.
         ways: directions of the packets that it may match.
     """
 

@@ -11,14 +11,14 @@ class CheckState(StrEnum):
 
     OK = "ok"
     MISSING = "missing"
-    """This host cannot measure without it."""
+    """The host cannot measure without this item."""
     ADVICE = "advice"
     """The host can measure, with limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One checked item of one host. The repair `command` runs on the host unless it names another place."""
+    """One checked item of one host. The repair `command` runs on the host unless its text names another place."""
 
     host: str
     item: str

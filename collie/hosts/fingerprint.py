@@ -49,7 +49,7 @@ def fingerprints(
     with ThreadPoolExecutor(max(1, min(len(hosts), HOSTS_AT_ONCE))) as executor:
         try:
             return in_parallel(executor, {session.host.name: partial(take, session) for session in sessions})
-        except BaseException:  # an interrupt waits for no silent host
+        except BaseException:  # an interrupt does not wait for a silent host
             for session in sessions:
                 session.close()
             raise

@@ -1,4 +1,4 @@
-"""The check of one host: missing requirements, and the commands that add them. Changes nothing itself."""
+"""Checks one host for missing requirements, and names the commands that add them. It changes nothing itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INSTALL = {"debian": "apt-get install {}", "rhel": "dnf install {}", "suse": "z
 _FAMILIES = {"debian": "debian ubuntu", "rhel": "rhel fedora centos rocky almalinux", "suse": "suse opensuse sles"}
 
 _ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2)}
-"""Kernel settings of a network device that let another port of the host reach it, best first."""
+"""Kernel settings of a network device, with the values that let another port of the host reach it, best first."""
 
 
 class HostCheck:
@@ -42,7 +42,7 @@ class HostCheck:
         self._install = _INSTALL["debian"]
 
     def findings(self) -> list[Finding]:
-        """Check the host. A failure is a finding."""
+        """Check the host. A failure is reported as a finding."""
         found: list[Finding] = []
         try:
             found += self._shell()
@@ -165,7 +165,7 @@ class HostCheck:
     def _other_ports(self, netdev: str) -> Iterator[Finding]:
         """Check whether the kernel lets the host's other ports reach this one.
 
-        By default the kernel drops packets from its own addresses, and each of two ports in a segment answers for both.
+        By default the kernel drops packets from its own addresses. Of two ports in a segment, each answers for both.
         """
         found = {rule: self._kernel_setting(rule, netdev) for rule in _ACROSS_PORTS}
         if None in found.values():
@@ -180,7 +180,7 @@ class HostCheck:
         yield self._advice("other ports", detail, f"sysctl -w {settings}")
 
     def _kernel_setting(self, rule: str, netdev: str) -> int | None:
-        """Return the value in force: the larger of the network device's and that for all devices."""
+        """Return the effective value: the larger of the network device's value and the value for all devices."""
         words = self._run("cat", *(f"/proc/sys/net/ipv4/conf/{each}/{rule}" for each in ("all", netdev))).split()
         found = [number for number in map(whole_number, words) if number is not None]
         return max(found) if len(words) == len(found) == 2 else None
@@ -240,7 +240,7 @@ class HostCheck:
         begin, first_request, first_answer = self._host_clock()
         self.session.clock.sleep(self.session.timing.clock_seconds)
         end, last_request, last_answer = self._host_clock()
-        # The host read its clock between request and answer, so only a deviation beyond that is drift.
+        # The host read its clock between request and answer, so only a deviation beyond this interval is drift.
         elapsed = end - begin
         slowest = elapsed / (last_answer - first_request)
         fastest = elapsed / max(1e-9, last_request - first_answer)

@@ -225,7 +225,7 @@ def _gid_index(host: Host, port: PortInfo, remedy: str) -> tuple[int, str]:
 
 
 def numa_node(port: RdmaPort, distance: int) -> int | None:
-    """Return the NUMA node at a `distance` from the NIC. For distance 0, None leaves the choice to the kernel.
+    """Return the NUMA node at a `distance` from the NIC. None, only for distance 0, lets the kernel choose.
 
     Raises:
         ValueError: the host has no such node.

@@ -16,7 +16,7 @@ from collie.readings.samples import AgentSample, counter_rates
 from collie.workloads.units import format_count
 
 _WINDOW_REFRESHES = 3
-"""Refreshes of the slowest counter in the time that a port is watched. A rate needs two."""
+"""A port is watched for this many refreshes of its slowest counter, or longer. A rate needs two."""
 _PERIOD_SECONDS = 0.25
 BACKGROUND_PACKETS = 100.0
 """Packets/s. Idle storage connections send a few, and a workload sends thousands."""
@@ -57,7 +57,7 @@ def packet_activity(samples: Sequence[AgentSample], catalog: Catalog) -> Iterato
 
 
 def _counting(catalog: Catalog) -> tuple[Counter, ...]:
-    """Return the counters of RDMA packets alone. Those of network devices include the conversation with the agent."""
+    """Return the counters of RDMA packets. Those of network devices are left out: they count traffic to the agent."""
     packets = (c for c in catalog.counters if c.kind is CounterKind.PERFORMANCE and c.unit is Unit.PACKETS)
     return tuple(counter for counter in packets if counter.source not in _OF_NETWORK_DEVICES)
 

@@ -1,7 +1,7 @@
 """Outages of a data path during a campaign, as opposed to failed runs and anomalies.
 
-A run is doubted if a dead path would look the same: a connection failed for want of an answer, work requests completed
-with errors, or a receiver got nothing in the end. If a few small messages pass, its result stands. Most outages end by
+A run is doubted if a dead path would look the same: a connection failed without an answer, work requests completed
+with errors, or a receiver got nothing at the end. If a few small messages pass, its result stands. Most outages end by
 themselves. A lasting outage is repaired where possible.
 """
 

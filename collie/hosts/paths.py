@@ -34,7 +34,7 @@ HostPath = tuple[Host, Host]
 def paths_to_test(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[HostPath, ...]:
     """Return the paths between neighbours in a ring, and those of each pair.
 
-    Hosts with several devices form one ring per rank of device, usually in separate networks.
+    The first devices of all hosts form one ring, their second devices another, usually in separate networks.
     """
     by_machine: dict[str, list[Host]] = {}
     for host in hosts:
@@ -72,7 +72,7 @@ def untested(paths: Sequence[HostPath], reason: str) -> list[Finding]:
 
 
 class PathCheck:
-    """Tests data paths between hosts, with `shared_port` even on ports in foreign use.
+    """Tests data paths between hosts. With `shared_port` it also uses ports in foreign use.
 
     With `keep`, connections stay open for the next path.
     """
@@ -94,7 +94,7 @@ class PathCheck:
         self._uses: dict[str, tuple[str, ...]] = {}
 
     def findings(self, paths: Sequence[HostPath]) -> list[Finding]:
-        """Test paths, in parallel where they share no host. A failure is a finding."""
+        """Test paths, in parallel where they share no host. A failure is reported as a finding."""
         found: list[Finding] = []
         for chosen in parallel_groups(paths):
             with interruptible_pool(len(chosen)) as tests, interruptible_pool(2 * len(chosen)) as steps:

@@ -1,7 +1,7 @@
 """The number of processes that drive the queue pairs of a run on each host. Pure.
 
 One thread can post for about a hundred queue pairs, but it sets up queue pairs one after the other. All hosts of a run
-use the same number, because queue pair i of a process connects to queue pair i of its peer.
+use the same number, because queue pair i of a process connects to queue pair i of its peer process.
 """
 
 from __future__ import annotations

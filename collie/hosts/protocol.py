@@ -191,7 +191,7 @@ class AgentClient:
 
     def _ping(self) -> None:
         while not self._closing.wait(PING_SECONDS):
-            # No request waits for the answer. The listener sees it.
+            # No request waits for the answer to a ping. The listener receives it.
             with contextlib.suppress(HostUnreachable):
                 self._channel.send_line(json.dumps({"id": _PING_ID, "do": "ping"}))
 
@@ -205,7 +205,7 @@ class AgentClient:
             self._fail(CommandTimeout(self._host, "a sign of life from the agent", silence))
         except (HostUnreachable, AgentGone) as error:
             self._fail(error)
-        except ValueError as error:  # a line without an end
+        except ValueError as error:  # a line that is too long
             self._fail(self._broken_protocol(error))
         else:
             reason = self._end_reason or self._channel.stderr_tail().strip()[-400:] or "without a message"

@@ -144,7 +144,7 @@ class Run:
         def start(endpoint: Endpoint) -> None:
             endpoint.session.request("start", period_seconds=policy.period_seconds)
 
-        # With receives, hosts that only respond start first. Where all hosts request, one of them starts last.
+        # If the run uses receives, hosts that only respond start first. If all hosts request, one of them starts last.
         requesters = {flow.requester for flow in self._flows}
         last = requesters if requesters < set(self._endpoints) else {self._flows[0].requester}
         first = set(self._endpoints) - last if self._uses_receives else set()
@@ -177,7 +177,7 @@ class Run:
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
     def _record(self, began: float, wanted: float, monitor: SampleMonitor) -> Recording:
-        """Return the samples once every host has sent `wanted` seconds of the run, or one is late."""
+        """Return the samples once those of every host cover `wanted` seconds of the run, or a host is late."""
         late = began + wanted + max(endpoint.session.timing.late_seconds for endpoint in self._endpoints.values())
         while True:
             samples = {role: self._samples(endpoint) for role, endpoint in self._endpoints.items()}
@@ -194,7 +194,7 @@ class Run:
         return client.take_samples()
 
     def _stop(self) -> dict[str, int]:
-        """End posting. Return the fewest messages of any queue pair of each flow, by the key of its responder end."""
+        """Stop posting. Return the messages of each flow's slowest queue pair, by the key of the responder end."""
 
         def stop(endpoint: Endpoint) -> Mapping[str, Any]:
             try:
@@ -277,7 +277,7 @@ def _for_agent(workload: Workload, endpoint: Endpoint) -> dict[str, Any]:
         node = numa_node(endpoint.port, fields[f"{own}numa_node"])
     except ValueError as error:
         raise MissingCapability(f"host {endpoint.host.name}: {error}") from error
-    memory = fields[f"{own}memory"]  # on one host, both ends of a flow use its memory
+    memory = fields[f"{own}memory"]  # a flow inside one host uses this memory at both ends
     return fields | {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
 
 
@@ -299,5 +299,5 @@ def in_parallel(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dic
 
 def _gravity(failure: BaseException) -> int:
     if not isinstance(failure, TestbedError):
-        return 0  # a defect or an interrupt comes before its consequences
+        return 0  # a bug or an interrupt outranks the errors that it causes
     return 1 if isinstance(failure, HostUnreachable) else 2 if isinstance(failure, AgentGone) else 3

@@ -124,7 +124,7 @@ class HostSession:
             if self._client is not None and self._client.failure is None:
                 return self._client
             self._drop()
-            self._is_starting = True  # set before `_closing` is read: `close` uses the opposite order
+            self._is_starting = True  # set before `_closing` is read. `close` sets `_closing`, then reads this
             try:
                 self._client = self._started()
             finally:
@@ -181,7 +181,7 @@ class HostSession:
             self._remote.close()
 
     def close(self) -> int | None:
-        """End the agent and the connection for good. Return the queue pairs left, None when unknown."""
+        """End the agent and the connection for good. Return the number of queue pairs left, None if unknown."""
         self._closing.set()
         while not self._lock.acquire(timeout=_CUT_OFF_SECONDS if self._is_starting else -1):
             self._remote.close()
@@ -264,7 +264,7 @@ class HostSession:
         raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
 
     def _loaded(self) -> tuple[Channel, str]:
-        """Start the program. Return its channel, which is open only for `RUNNING`, and the loader's answer."""
+        """Start the program. Return its channel and the loader's answer. The channel is open only for `RUNNING`."""
         argv = [self.host.python, "-c", loader.BOOT, self._archive.path, self._archive.sha256]
         channel = self._remote.open(argv)
         answer: str | None = None
@@ -284,7 +284,7 @@ class HostSession:
         raise gone
 
     def _explain_interpreter(self, error: AgentGone) -> None:
-        """Replace the error by the interpreter's fault, if it has one."""
+        """Raise the interpreter's fault instead of `error`, if the interpreter has one."""
         argv = [self.host.python, *ASK_VERSION]
         answer = self.run(argv)
         version = python_version(answer.stdout)

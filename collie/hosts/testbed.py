@@ -143,18 +143,18 @@ class HostsTestbed:
                 return SetupFailed("port", problem, self._clock.monotonic() - started)
             self._failures = 0
         result = self._with_agents(roles, workload, run, started, watch)
-        if not isinstance(result, Unsupported):  # often found before any set-up
+        if not isinstance(result, Unsupported):  # it is often detected before a set-up, so it proves no set-up works
             self._failures = self._failures + 1 if isinstance(result, SetupFailed) else 0
         return result
 
     def _restart_agents(self) -> str | None:
-        """Return why a port is unusable now, if one is."""
+        """Restart all agents. Return why a port is now unusable, if one is."""
         for session in self._sessions.values():
             session.abandon()
         try:
             self._ready(self._sessions)
         except (HostUnreachable, CommandTimeout, AgentError):
-            return None  # the run handles it
+            return None  # the run that follows handles it
         except TestbedError as error:
             if self._left is not None:
                 raise
@@ -212,10 +212,10 @@ class HostsTestbed:
         return self._left
 
     def _lost(self, roles: Iterable[str], symptom: str, started: float) -> HostLost | None:
-        """Revive the hosts that run no command, if possible."""
+        """Revive the hosts that cannot run a command, if possible."""
         suspects = {role: self._sessions[role] for role in roles if not self._sessions[role].is_live}
         if self._reviver is None or self._left is not None or not suspects:
-            return None  # a closed testbed asks for no host
+            return None  # a closed testbed contacts no host
         answers = in_parallel(self._executor, {role: session.answers for role, session in suspects.items()})
         silent = [session.host for role, session in suspects.items() if not answers[role]]
         if not silent:
@@ -270,7 +270,7 @@ class HostsTestbed:
         return replace(measured, victim=measured.victim and replace(measured.victim, alone_bps=alone_bps))
 
     def _alone_bps_of(self, beside: Workload, endpoints: Sequence[Endpoint], watch: Watch | None) -> float | None:
-        """Return a victim's throughput without a workload, if known. It is measured before the victim's first use."""
+        """Return a victim's throughput without a workload, if known. Measure it when the victim is first used."""
         if beside in self._alone_bps:
             return self._alone_bps[beside]
         roles, (sink,) = hosts(beside), sinks(beside)

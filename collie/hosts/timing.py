@@ -16,13 +16,13 @@ class HostTiming:
     """Pauses and deadlines towards hosts.
 
     Attributes:
-        start_pauses_seconds: between attempts to start an agent, 8.5 s in all. A host that still cleans up may be
-            silent for half a minute.
-        grace_seconds: for an answer beyond the agent's deadline.
-        late_seconds: for overdue samples of a run.
-        release_seconds: for the kernel to release queue pairs of a killed process.
-        recovery_seconds: for a dead data path. With the spanning tree protocol a switch port forwards after 30 s.
-        retry: window of a repeated test of a data path, for hosts short of CPU.
+        start_pauses_seconds: pauses between attempts to start an agent, 8.5 s in all. A host that still cleans up may
+            be silent for half a minute.
+        grace_seconds: wait for an answer beyond the agent's own deadline.
+        late_seconds: wait for overdue samples of a run.
+        release_seconds: wait for the kernel to release queue pairs of a killed process.
+        recovery_seconds: wait for a dead data path. With the spanning tree protocol a switch port forwards after 30 s.
+        retry: timing of a repeated test of a data path, for hosts that are short of CPU.
     """
 
     start_pauses_seconds: tuple[float, ...] = (0.5, 2.0, 6.0)

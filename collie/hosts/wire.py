@@ -1,6 +1,6 @@
 """Observes both ends of a data path below RDMA, by shell commands on each host. The commands change nothing.
 
-A missing, forbidden or late tool leaves its part unknown (None).
+If a tool is missing, forbidden or late, the values that it reports are unknown (None).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collie.untrusted import read_json, whole_number
 _COMMAND_SECONDS = 10.0
 _PINGS = ("-n", "-q", "-c", "3", "-i", "0.2", "-W", "1")
 _ROCE_ABOVE_PING_BYTES = 32
-"""Bytes of BTH (12), RETH (16) and ICRC (4). A ping has payload in their place."""
+"""Bytes of BTH (12), RETH (16) and ICRC (4). In a ping of the same size, payload takes their place."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,32}")
 """Names of network devices allowed in repair commands."""
 

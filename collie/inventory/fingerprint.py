@@ -73,7 +73,7 @@ class Fingerprint:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Every field as `CATEGORY.NAME`, in the order of the categories."""
+        """The value of every field by `CATEGORY.NAME`, in the order of the categories."""
         known = [name for name in CATEGORIES if name in self.values]
         order = [*known, *(name for name in self.values if name not in CATEGORIES)]
         return {f"{category}.{name}": value for category in order for name, value in self.values[category].items()}

@@ -2,7 +2,7 @@
 
 An *endpoint* is one RDMA port with an agent: a host, or each of its several devices as `HOST/DEVICE` (ADR 14).
 
-A check of a single value returns it, or raises a `ValueError` that names the remedy.
+A check of a single value returns the value, or raises a `ValueError` that names the remedy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_HOSTS = 8  # in one run: an agent has room for flows with seven others
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 _WORD = "[A-Za-z0-9][A-Za-z0-9._-]*"
-"""A word without meaning to a shell, and no option, because ssh makes a command of jump hosts."""
+"""A word that has no meaning to a shell and is no option. ssh builds a shell command from the jump hosts."""
 _JUMP = rf"(?:{_WORD}@)?(?P<host>\[[0-9a-fA-F:%]+\]|{_WORD})(?::(?P<port>[0-9]{{1,5}}))?"
 _LONGEST_LABEL = 63  # RFC 1035
 _BELOW = "/"  # between host and device. No name of either contains it
@@ -44,7 +44,7 @@ def host_of(endpoint: str) -> str:
 def disjoint(
     groups: Iterable[T], endpoints_of: Callable[[T], Iterable[str]], at_once: float = math.inf
 ) -> list[tuple[T, ...]]:
-    """Return the groups in rounds. The groups of a round share no host, and have at most `at_once` together."""
+    """Return the groups in rounds. The groups of a round share no host, and have at most `at_once` hosts in all."""
     rounds: list[tuple[list[T], set[str]]] = []
     for group in groups:
         own = set(map(host_of, endpoints_of(group)))
@@ -88,11 +88,11 @@ class Host:
     """One endpoint: a host, or one of its several devices.
 
     Attributes:
-        name: in the inventory, messages and reports.
+        name: name in the inventory, messages and reports.
         address: management address, for SSH.
         data_address: address in the RDMA port's network. Never used for SSH.
         device: RDMA device, as `rdma link` names it.
-        port, user, identity_file: for SSH. None leaves it to `~/.ssh/config` and SSH's defaults.
+        port, user, identity_file: for SSH. None leaves them to `~/.ssh/config` and SSH's defaults.
         host_key: `TYPE BASE64`, the only accepted host key.
         host_key_fingerprint: `SHA256:...` of the host key instead. With neither, `known_hosts` decides.
         jump: `user@host:port`, several separated by commas. None leaves it to `~/.ssh/config`.

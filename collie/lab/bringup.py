@@ -24,7 +24,7 @@ from collie.lab.image import Image
 from collie.lab.keys import run_on_each, write_known_hosts
 from collie.lab.spec import LabSpec, MachineSpec, StateDir, save_spec
 
-# It is below the kernel's range for outgoing connections, so a restarted machine finds its port free.
+# These ports are below the kernel's range for outgoing connections, so a restarted machine finds its port free.
 FIRST_SSH_PORT = 22022
 LAST_SSH_PORT = 22999
 
@@ -72,7 +72,7 @@ def start_and_wait(
 
 
 def _start(spec: LabSpec, asleep: frozenset[int], image: Image, state: StateDir) -> LabSpec:
-    """Start machines. A new machine moves to another port when its port was taken meanwhile."""
+    """Start machines. A new machine moves to another port if its port has been taken meanwhile."""
     for index in sorted(asleep):
         for _attempt in range(5):
             one = spec.machines[index]
@@ -158,7 +158,7 @@ class BootDeadlines:
 
 
 # Emulated on two idle cores, two machines show a first line after 9 s and are ready after 13 s. Busy computers need
-# more. KVM is faster, so a boot with it hangs if it takes longer than this.
+# more. KVM is faster, so a boot with KVM that takes longer than this hangs.
 KVM_DEADLINES = BootDeadlines(first_line_seconds=20.0, ready_seconds=60.0, answer_seconds=60.0)
 TCG_DEADLINES = BootDeadlines(first_line_seconds=120.0, ready_seconds=240.0, answer_seconds=120.0)
 

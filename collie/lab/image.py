@@ -130,7 +130,7 @@ def ensure_image(
     with locked(lock, timeout_seconds=BUILD_TIMEOUT_SECONDS, what=f"the image {key}", say=say) as descriptor:
         if image := cached_image(release, cache):
             return image
-        # This process holds the lock, so killed processes left these.
+        # This process holds the lock, so these are leftovers of killed processes.
         for stale in cache.glob(f".build-{key}-*"):
             shutil.rmtree(stale, ignore_errors=True)
         free_bytes = shutil.disk_usage(cache).free

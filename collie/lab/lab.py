@@ -255,7 +255,7 @@ def _devices(names: Sequence[str], wanted: Mapping[str, int]) -> list[int]:
 
 
 def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, say: Say) -> tuple[str, ...]:
-    """Start machines that do not run, answer or reach their neighbours. Return their names."""
+    """Start or restart machines that do not run, do not answer or do not reach their neighbours. Return their names."""
     began = time.monotonic()
     pids = _pids(spec, state)
     asleep = {one.name for one in spec.machines if one.name not in pids}

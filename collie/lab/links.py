@@ -1,6 +1,6 @@
 """The data paths between joined machines, and the machine to restart for a dead one.
 
-A machine can answer over SSH while a card of its data network hangs. One answer proves a link both ways.
+A machine can answer over SSH while a card of its data network hangs. One answer proves both directions of a link.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROBE = (
 
 @dataclass(frozen=True, slots=True)
 class DeadLink:
-    """A data address of `target` that does not answer `source`, a joined machine. Both answer over SSH."""
+    """A data address of `target` that does not answer the joined machine `source`. Both machines answer over SSH."""
 
     source: str
     target: str

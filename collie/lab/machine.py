@@ -1,6 +1,6 @@
 """One QEMU process, found by the label in its command line.
 
-Signals go through a process descriptor opened before the command line is read, so they hit the checked process.
+Signals go through a process descriptor opened before the command line is read, so they reach the checked process only.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir)
 
 
 def _data_network(lab: LabSpec, machine: MachineSpec) -> tuple[str, ...]:
-    """Return the RoCE cards of a machine and its links, through a hub inside its QEMU where needed."""
+    """Return QEMU's options for a machine's RoCE cards and links. A hub inside QEMU joins them where needed."""
     joined = neighbours(machine.index, len(lab.machines))
 
     def link(identifier: str, peer: int) -> str:

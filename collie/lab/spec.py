@@ -1,8 +1,8 @@
 """The specification of a lab: its machines, their places in the data network, and its files.
 
-Machines 0 and 1, 2 and 3, ... are joined directly, and the even ones to machine 0. A link is two Unix datagram sockets
-in a private directory, which lose nothing and survive a restart. By measurement, a TCP stream cannot be joined again
-after one end was killed, and UDP loses a third of large messages.
+Machines 0 and 1, 2 and 3, ... are joined directly. Each even one is also joined to machine 0. A link is two Unix
+datagram sockets in a private directory, which lose nothing and survive a restart. By measurement, a TCP stream cannot
+be joined again after one end was killed, and UDP loses a third of large messages.
 """
 
 from __future__ import annotations

@@ -31,5 +31,5 @@ class PerftestCase:
 def in_perftest(name: str, workload: Workload, symptom: Symptom, mfs: Mfs, space: Space) -> PerftestCase:
     """Express an anomaly in perftest's terms. `mfs` decides the permitted differences."""
     anomaly = command_of(workload, mfs)
-    nearest = command_of(plain_sibling(anomaly.runs, space)).runs  # a queue can be deeper than perftest's limit
+    nearest = command_of(plain_sibling(anomaly.runs, space)).runs  # the sibling may have a queue above perftest's limit
     return PerftestCase(name, symptom, mfs, anomaly, command_of(nearest))

@@ -1,6 +1,6 @@
 """The perftest commands of a workload, and the fields that they cannot express.
 
-The written commands are parsed again. A field that has another value then is a difference, with a reason.
+The written commands are parsed again. A field whose parsed value differs is reported as a difference, with a reason.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _nearest(option: table.Option, workload: Workload) -> Any:
 
 
 def _moderation(workload: Workload) -> int | None:
-    """Messages per completion (`-Q`). None for a post list beyond perftest's limit, which implies the number."""
+    """Messages per completion (`-Q`). None for a post list above perftest's limit: the list implies it."""
     if workload.sq_sig_all:
         return 1
     if workload.wqe_batch == 1:

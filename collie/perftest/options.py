@@ -35,7 +35,7 @@ PAGE_BYTES = 4096
 MAX_CQ_MODERATION = 1024
 DEFAULT_CQ_MODERATION = 100
 MODERATED_UP_TO_BYTES = 8192
-"""Larger messages are all signalled without `-Q`."""
+"""Without `-Q`, every larger message is signalled."""
 
 DEFAULT_RECV_DEPTH = 512
 DEFAULT_ITERATIONS: Mapping[str, int] = {"ib_write_bw": 5000}
@@ -116,7 +116,7 @@ OPTIONS: tuple[Option, ...] = (
 """Options that alone carry a field. `-Q`, `--recv_post_list` and `--mr_per_qp` depend on others."""
 
 WITH_RDMA_CM: Mapping[str, str] = {"traffic_class": "-T", "retry_cnt": "--retry_count"}
-"""Fields that another option carries with `-R`, or that none carries without it."""
+"""Options of two fields with `-R`. `WITHOUT_RDMA_CM` has those without `-R`. An empty text means that there is none."""
 WITHOUT_RDMA_CM: Mapping[str, str] = {"traffic_class": "--tclass", "retry_cnt": ""}
 
 TAKEN_TOGETHER: tuple[tuple[str, ...], ...] = (
@@ -129,7 +129,7 @@ TOPOLOGY: tuple[tuple[str, ...], ...] = (("-b", "--bidirectional"), ("--use_cuda
 TOPOLOGY += (("--use_rocm=",), ("--use_cuda_dmabuf",), ("--use_rocm_dmabuf",), ("--reversed",))
 OPERATION: tuple[tuple[str, ...], ...] = (("--atomic_type=", "-A="), ("--write_with_imm",))
 LENGTH: tuple[tuple[str, ...], ...] = (("-n=", "--iters="), ("-D=", "--duration="), ("--run_infinitely",))
-"""The first also caps queues: perftest makes no queue longer than the number of messages."""
+"""`-n` also caps the queues, because perftest makes no queue longer than the number of messages."""
 
 OF_NO_MEANING: tuple[tuple[str, ...], ...] = (
     ("-d=", "--ib-dev="),

@@ -21,7 +21,7 @@ _UNRELIABLE = (QpType.UD, QpType.UC)
 
 @dataclass(frozen=True, slots=True)
 class ParsedCommands:
-    """The meaning of pasted command lines. `remarks` are assumptions and losses, in whole sentences."""
+    """The meaning of pasted command lines. `remarks` are sentences on assumptions and lost options."""
 
     workload: Workload
     remarks: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ def _traffic(line: _Line) -> Workload:
         values["srq"] = True
     values["max_dest_rd_atomic"] = values.setdefault("max_rd_atomic", 1)
     if values["qp_type"] is QpType.UD:
-        values["messages"] = (min(*values["messages"], values["mtu"]),)  # perftest does so silently
+        values["messages"] = (min(*values["messages"], values["mtu"]),)  # perftest, too, cuts a message to the MTU
     if "-R" in line.given:
         line.remarks.append("RDMA-CM has a say in the MTU and the ACK timeout; those of the line are taken.")
     if values["qps"] > 1 and "--mr_per_qp" not in line.given:

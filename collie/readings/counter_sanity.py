@@ -33,7 +33,7 @@ _LINK_READINGS = {
 
 @dataclass(frozen=True, slots=True)
 class StalledCounter:
-    """A counter that stood still beside traffic. If it had counted before, it `voids` the run."""
+    """A counter that stood still while traffic ran. If it had counted before, it `voids` the run."""
 
     counter: Counter
     text: str
@@ -48,7 +48,7 @@ def stalled_counters(
     samples: Sequence[AgentSample],
     machines: Mapping[str, str],
 ) -> tuple[StalledCounter, ...]:
-    """Return a host's RDMA counters that stood still beside traffic. `delivered` holds bits/s by sink."""
+    """Return a host's RDMA counters that stood still while traffic ran. `delivered` holds bits/s by sink."""
     moving = _moved_by_traffic(host.host, delivered, workload, machines)
     found = []
     for counter in catalog.counters:
@@ -64,7 +64,7 @@ def stalled_counters(
 def _moved_by_traffic(
     role: str, delivered: Mapping[str, float], workload: Workload, machines: Mapping[str, str]
 ) -> frozenset[str]:
-    """Return the canonical names of counters that must move. Loopback may bypass them in a NIC, even across ports."""
+    """Return the canonical names of counters that must move. In a NIC, loopback may bypass them, even across ports."""
     moved: frozenset[str] = frozenset()
     for flow in flows(workload):
         on_one_host = flow.is_loopback or flow.is_across_ports(machines)
@@ -91,7 +91,7 @@ def void_reasons(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[s
 def _changed(before: AgentSample, after: AgentSample) -> Iterator[tuple[str, str]]:
     for source in before.counters.keys() & after.counters.keys():
         first, second = before.counters[source], after.counters[source]
-        if first and second:  # an unreadable source does not tell its set of counters
+        if first and second:  # an unreadable source does not show which counters it has
             yield from ((source, name) for name in first.keys() ^ second.keys())
 
 

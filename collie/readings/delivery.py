@@ -12,7 +12,7 @@ from collie.workloads.workload import QpType, Workload
 
 
 class Curve:
-    """Linear between its points (seconds, value) and constant outside. It has one point or more, in order of time."""
+    """A function, linear between its points (seconds, value), constant outside. It has one point or more, in order."""
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
         self._seconds = [seconds for seconds, _ in points]

@@ -132,7 +132,7 @@ def _activity(
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
-    """Return the growth rate of a quantity, at least 0. Clock resolution may let small ones appear to shrink."""
+    """Return the growth rate of a quantity, at least 0. Clock resolution may make a small one appear to shrink."""
     if len(samples) < 2:
         return None
     begin, end = quantity(samples[0]), quantity(samples[-1])
@@ -151,7 +151,7 @@ def _busy(sample: AgentSample) -> float | None:
 
 
 def _miscounted(samples: Sequence[AgentSample]) -> float:
-    """Return the CPUs of `ksoftirqd` that were counted as `system`: a clock tick came outside a soft interrupt."""
+    """Return the CPUs of `ksoftirqd` counted as `system`, which happens at a clock tick outside a soft interrupt."""
     threads = _per_second(lambda sample: sample.host.softirq_thread_cpu_seconds, samples) or 0.0
     counted = _per_second(lambda sample: sample.host.cpu_seconds.get("softirq"), samples) or 0.0
     return max(0.0, threads - counted)
@@ -226,9 +226,9 @@ def _slowest_qp_share(
 ) -> float | None:
     """Return the slowest queue pair's messages over the mean of its flow, for the least fair flow with enough of them.
 
-    A sample holds the minimum, mean and maximum of their messages. Over a window the minimum grows at least as much as
-    the slowest queue pair, which is last at the end and was no further behind at the beginning. So the share is an
-    upper bound.
+    A sample holds the minimum, mean and maximum of their messages. The queue pair that is last at the end of a window
+    was not below the minimum at its beginning. So the minimum grows at least as much as the messages of this queue
+    pair, and the share is an upper bound.
     """
     if workload.qps < _MIN_QPS:
         return None

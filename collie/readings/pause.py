@@ -11,7 +11,7 @@ from collie.readings.samples import counter_rates
 
 
 def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
-    """Return the largest share over the priorities, 1 at most: NICs count in steps that can exceed the window."""
+    """Return the largest share over the priorities. It is cut to 1, because a NIC's steps can exceed the window."""
     scale = {Unit.MICROSECONDS: 1e-6, Unit.PERCENT: 1e-2}
     ratios = [
         value * scale[counter.unit]
@@ -25,7 +25,7 @@ class SentPause:
     """Pause that a host sent, per sample.
 
     A counter that refreshes once a second has no rate between two samples of 250 ms. So each refresh is spread over the
-    refresh period after it. A refresh in the first period may cover the run before, and is left out.
+    refresh period after it. A refresh in the first period may include the previous run, and is ignored.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -34,7 +34,7 @@ class SentPause:
         self._catalog = replace(catalog, counters=tuple(replace(counter, refresh_seconds=0.0) for counter in pausing))
 
     def ratio(self, timeline: Timeline, index: int) -> float | None:
-        """Return the share of time for the sample at this index, at least 1. None where no refresh covers it."""
+        """Return the share of time for the sample at `index`, which is 1 or more. None where no refresh covers it."""
         first = index - 1 if not self._refresh_seconds else self._since(timeline, index)
         if first is None:
             return None
@@ -44,7 +44,7 @@ class SentPause:
         return None if sent is None else sent * min(1.0, seconds / (self._refresh_seconds or seconds))
 
     def _since(self, timeline: Timeline, index: int) -> int | None:
-        """Return the first sample whose refreshes count, if any."""
+        """Return the index of the first sample whose refreshes count, if any."""
         begun = self._refresh_seconds - SAME_MOMENT_SECONDS
         ended = timeline[index][0] - begun
         known = [number for number in range(index) if timeline[number][0] >= begun]

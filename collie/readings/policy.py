@@ -15,7 +15,7 @@ class WindowPolicy:
         patience_seconds: extra time for a window to become stable and fine enough.
         averaging_seconds: more time for the mean of a rate that varies about one level.
         stability: largest coefficient of variation of a stable window. Plain traffic on an emulated CPU has 5 to 10 %.
-        resolution: largest share of a window's payload in one step of the accounting.
+        resolution: largest share of a window's payload that one step of its accounting may have.
     """
 
     period_seconds: float = 0.25
@@ -37,4 +37,4 @@ class WindowPolicy:
 
 
 _REFRESHES = 4
-"""Over n refreshes a rate is off by at most a sampling period in n refreshes."""
+"""Over n refreshes, the relative error of a rate is at most one sampling period divided by n refresh periods."""

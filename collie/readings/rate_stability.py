@@ -78,7 +78,7 @@ def _sink_rate(
     """Return the rate of a sink, if known.
 
     Payload moves in steps: one chain per queue pair. The difference of two samples has the variance of two roundings,
-    step^2 / 6, which the tolerance includes.
+    step^2 / 6. The tolerance includes it.
     """
     received = step_rates(curves, window)
     if received is None:

@@ -21,7 +21,7 @@ def loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float 
     received = total(catalog.of_role(Role.RX_PACKETS), counters)
     if not lost or not received or any(counters[counter.name] is None for counter in lost):
         return None
-    # After an RNR NAK, the next packet under way is out of sequence although none was lost. It is not counted.
+    # After an RNR NAK, the next packet under way is out of sequence, although none was lost. Loss excludes it.
     reordered = total(catalog.of_role(Role.OUT_OF_SEQUENCE), counters) or 0.0
     not_ready = total(catalog.of_role(Role.RNR_NAK), counters) or 0.0
     dropped = total(catalog.of_role(Role.DISCARD), counters) or 0.0

@@ -1,6 +1,6 @@
 """The samples of a run on the controller's clock. Pure.
 
-A host's clock is shifted by the minimum of (arrival - clock) over its samples, that of the fastest sample.
+A host's clock is shifted by the smallest (arrival - clock) of its samples, which the fastest sample has.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class EngineTotals:
         iterations, idle_polls: polls of all completion queues, and those polls that found nothing.
         queue_empty: refills that found the send queue empty.
         errors: failed completions by status, without flushed ones.
-        wait_seconds: time in which it was ready to run and had no CPU.
+        wait_seconds: time in which the generator was ready to run and had no CPU.
         queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
     """
 
@@ -65,8 +65,8 @@ class HostCpu:
     """CPU seconds of a host since boot, 0 or empty when unknown.
 
     Attributes:
-        device_cpu_seconds: those of kernel threads in which a software device may work.
-        softirq_thread_cpu_seconds: those of threads that handle its soft interrupts.
+        device_cpu_seconds: CPU seconds of kernel threads in which a software device may work.
+        softirq_thread_cpu_seconds: CPU seconds of the threads that handle the host's soft interrupts.
     """
 
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -82,8 +82,8 @@ class AgentSample:
     Attributes:
         clock: the host's monotonic clock at the middle of the reading.
         arrived: the controller's clock.
-        flows: by `FLOW/ROLE`.
-        counters: by source, then by name. None where one could not be read.
+        flows: totals by `FLOW/ROLE`.
+        counters: values by source, then by name. None for a counter that could not be read.
         dropped: samples that the agent could not send so far.
     """
 

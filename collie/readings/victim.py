@@ -1,8 +1,8 @@
 """The victim: a plain flow beside the workload. Pure.
 
-1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself where no flow crosses the network. The requester's
+1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself if no flow crosses the network. The requester's
    completions count its payload.
-2. Totals of a device or engine include victim and workload. Errors are the victim's where only its queue pair failed.
+2. Totals of a device or engine include victim and workload. Errors are the victim's if only its queue pair failed.
 3. UC WRITE is counted by the port's packets, which would include the victim's. Such a workload has no victim.
 """
 

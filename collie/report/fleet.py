@@ -15,7 +15,7 @@ from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_seconds
 
 MAX_SHOWN: Final = 40
-"""Hosts in the heat map, unless more are odd."""
+"""Most hosts in the heat map. If more hosts are odd, it shows all odd ones."""
 _BEYOND: Final = 1000.0
 _LEVELS: Final = (0.25, 0.5, 1.0, 10.0)
 
@@ -86,7 +86,7 @@ def in_words(sign: MetricDeviation) -> str:
 
 
 def score(value: float) -> str:
-    """Format a deviation in bars."""
+    """Format a deviation, in multiples of the bar from which on a host is odd."""
     if value >= _BEYOND:
         return f"over {_BEYOND:.0f}"
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
@@ -138,7 +138,7 @@ def _sign(sign: MetricDeviation) -> Json:
 
 
 class _Cell(NamedTuple):
-    """A host's largest deviation in one component. `level` is 0 to 4, and odd from 3 on."""
+    """A host's largest deviation in one component. `level` is 0 to 4. From 3 on the host is odd."""
 
     level: int | None
     score: str
@@ -146,7 +146,7 @@ class _Cell(NamedTuple):
 
 
 def _components(standings: Iterable[HostAssessment]) -> list[str]:
-    """Return the components with the oddest hosts first."""
+    """Return the components by their largest deviation, the largest first."""
     most: dict[str, float] = {}
     for sign in (sign for standing in standings for sign in standing.signs):
         most[sign.component] = max(most.get(sign.component, 0.0), abs(sign.score))

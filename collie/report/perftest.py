@@ -146,7 +146,7 @@ def _listed(pairs: Sequence[PerftestPair]) -> Iterator[str]:
 
 
 def _runs(expression: Expression) -> list[dict[str, str | int]]:
-    # Loopback traffic crosses no port, so it is not compared beside other traffic.
+    # Loopback traffic crosses no port, so it is compared only if there is no other traffic.
     alone = all(pair.flow.is_loopback for pair in expression.pairs)
     return [
         {

@@ -3,8 +3,8 @@
 The *workers* of a *scheduler* are `dask worker` processes that can reach the hosts. The *controller* is this process:
 it decides, and keeps the record.
 
-1. The controller assigns pairs to workers evenly. Dask neither chooses nor repeats.
-2. If a pair's worker leaves, another worker repeats the run. If none is left, or a few leave in turn, the pair is lost.
+1. The controller assigns pairs to workers evenly. Dask neither chooses workers nor repeats runs.
+2. If a pair's worker leaves, another repeats the run. If none is left, or a few leave in one step, the pair is lost.
 3. No wait is endless. While a worker runs a task, the scheduler is asked for its workers, with a deadline. A scheduler
    that misses it is not asked again.
 4. The watch of a run acts in the worker. The controller's watch gets the samples after the run.
@@ -41,7 +41,7 @@ from collie.workloads.workload import Workload
 
 T = TypeVar("T")
 
-_WORKERS_PER_STEP = 3  # after this number have left during one step, the step is the likely cause
+_WORKERS_PER_STEP = 3  # when this many workers have left during one step, the step is the likely cause
 _LOOK_SECONDS = 0.5
 _LEAVE_SECONDS = 5.0
 _SPECIFICATIONS = 4096

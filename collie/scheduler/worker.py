@@ -83,7 +83,7 @@ def ask(
 
 
 def close(key: str) -> WorkerReply[Left]:
-    """Close the testbed of a pair. If the timer closed it, the reply has that result. Without one it has no value."""
+    """Close the testbed of a pair. If the timer closed it, return that result. Without a testbed, return no value."""
     with _keeping:
         kept = _kept.pop(key, None)
         before = _left.pop(key, None if kept is None else {})
@@ -113,7 +113,7 @@ def together(before: Left | None, now: Left | None) -> Left | None:
 
 def info(testbed: Testbed) -> TestbedInfo:
     """Return the identity of a testbed."""
-    testbed.specification(Workload())  # so that later calls need no host
+    testbed.specification(Workload())  # asks the host once, so that later calls need no host
     return testbed.info
 
 

@@ -7,7 +7,7 @@ Rules.
 1. The first `ranking_points` proposals are random and rank the counters by std / mean.
 2. A proposal mutates the current point, or is random without one. The paper mutates "in ONE search dimension" of four:
    step `group` redraws one of the four, step `one` changes one dimension of the space.
-3. A reading that is worse for the NIC replaces the current point, and a better one with probability exp(-dE / T).
+3. A point that is worse for the NIC replaces the current point. A better one does so with probability exp(-dE / T).
    The printed algorithm never refreshes M_old. Here M_old moves with P_old.
 4. Each stage begins at a random point, and so does the walk after an anomaly.
 5. A skipped proposal counts as a run at its temperature (the `continue` of Algorithm 1). A failed or unsupported one

@@ -45,7 +45,7 @@ class Anomaly:
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
         extraction_runs: runs of the extraction, with those of revisions.
-        complete: whether neither the budget nor the limit of runs cut the extraction short.
+        complete: False if the budget or the limit of runs cut the extraction short.
         trials, passed: runs inside the conditions, and those of them that reproduced the symptom.
         confidence: chance that the next run reproduces it, or None without an explanation.
         revised: earlier explanations that a measurement contradicted, oldest first.
@@ -237,7 +237,7 @@ def _phrase(condition: Condition) -> str:
         return f"{_NOUNS[name]} has {side} {reproduced}"
     if name == "mtu":
         return f"the path MTU is {side} {reproduced}"
-    if name == "offered_bps":  # 0 is full queues, so it satisfies each "at most"
+    if name == "offered_bps":  # 0 means full queues, and satisfies each "at most"
         full = " or has full send queues" if op is Op.AT_MOST else ""
         return f"each flow is offered {side} {format_rate(value)}{full}"
     if name not in _COUNTED:

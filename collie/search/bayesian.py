@@ -2,10 +2,10 @@
 
 1. The first `ranking_points` proposals are random and rank the counters by std / mean. A *stage* drives one counter.
    Stages follow that order and start again after the last, as the paper states.
-2. A stage maximises log(1 + reading) of a diagnostic counter, or minimises that of a performance counter. It knows the
-   latest `history` observations of all stages.
-3. Ordered dimensions are positions on the ladder, which is about logarithmic. A list of sizes is its length and one
-   position per element, with idle elements beyond the length. Other dimensions are categories.
+2. A stage maximises log(1 + reading) of a diagnostic counter, or minimises that of a performance counter. Its model
+   uses the latest `history` observations of all stages.
+3. Ordered dimensions are positions on the ladder, which is about logarithmic. A list of sizes is encoded as its length
+   and one position per element. Elements beyond the length are idle. Other dimensions are categories.
 4. A suggestion that breaks constraints becomes the nearest valid workload. The sampler learns of that workload.
 5. Covered, failed and unsupported workloads count as the worst reading so far, or the sampler would propose them again.
    After `_PATIENCE` of them in a row comes a random proposal.
@@ -93,7 +93,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """Optuna's parameters of one workload, and its readings by counter. They are empty without a measurement."""
+    """Optuna's parameters of one workload, and its readings by counter, empty without a measurement."""
 
     parameters: Mapping[str, int]
     readings: Mapping[str, float | None]

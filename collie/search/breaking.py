@@ -17,11 +17,11 @@ _FACTORS = {**PRODUCTS, "total_qps": ("direction", "qps")}
 
 
 def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Workload | None:
-    """Return the workload, which satisfies `mfs`, with one condition broken, or None if nothing breaks only that.
+    """Return a workload of `mfs` changed to break one condition, or None if no change breaks only that one.
 
     A dimension takes its plain value, or else the value farthest from the threshold. A derived feature moves as far as
-    any mixture of its dimensions allows, with the fewest changed. If that breaks another condition or a constraint, one
-    more dimension may change to compensate.
+    any mixture of its dimensions allows, with the fewest of them changed. If that breaks another condition or a
+    constraint, one more dimension may change to compensate.
     """
     others = [other for other in mfs.conditions if other != condition]
     breaking = [w for w in _candidates(workload, condition, space) if not condition.holds(w)]

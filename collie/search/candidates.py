@@ -51,7 +51,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value, and the index of the near candidate with it. The simplest workload's own value has None."""
+    """A value, and the index of the near candidate with it. The index is None for the simplest workload's own value."""
 
     value: Any
     near: int | None
@@ -136,7 +136,7 @@ class Candidates:
 
 
 def _plainest_first(dimension: Choice | Ordered | Vector, present: Any) -> list[Any]:
-    """Return the values to try, plainest first. An unlisted vector comes last."""
+    """Return the values to try, plainest first. A `present` list that is not among them comes last."""
     match dimension:
         case Choice():
             return sorted(dimension.values, key=lambda value: value != dimension.plain)

@@ -5,9 +5,9 @@ specific rate, in no particular order (Poisson). The larger of two estimates cou
 anomaly and to go on too long costs an hour.
 
 1. From repeats (Good and Turing): of n sightings, n1 are of kinds seen once. About n1 / n of the next sightings are new
-   kinds. Sightings come at n / T per hour, so new kinds come at (n / T) (n1 / n) = n1 / T.
+   kinds. In a search of T hours, sightings come at n / T per hour, so new kinds come at (n / T) (n1 / n) = n1 / T.
 2. From recent finds: k finds in the second half of the search give k / (T / 2) per hour.
-3. Half a sighting is added to n1 and to k to allow for chance. It gives the estimate when nothing was found.
+3. Half a sighting is added to n1 and to k to allow for chance. It alone gives the estimate when nothing was found.
 4. After t hours without a new kind, the rate is below 3 / t per hour with 95 % confidence (rule of three: e^-3 = 5 %).
    The estimate is never above that.
 5. At r new kinds per hour, the chance of at least one within the next hour is 1 - e^-r.

@@ -1,11 +1,11 @@
 """Counters that an anomaly moved most against plain traffic, and the likely cause that they suggest.
 
-1. Readings are compared per second and per packet, and the smaller advance counts. Small messages raise all packet
+1. Readings are compared per second and per packet, and the smaller increase counts. Small messages raise all packet
    counts, and a stalled host lowers all rates.
-2. The reference is the median over the plain runs, in logarithms. An advance within their spread does not count.
+2. The reference is the median over the plain runs, in logarithms. An increase within their spread does not count.
 3. A counter at zero in plain traffic has no ratio, so a floor of one event per thousand packets replaces zero. Rarer
    events cannot limit throughput.
-4. Counters that restate the symptom are left out: under pause, the pause counters and their receive buffer.
+4. Counters that restate the symptom are left out: for pause, those of pause and of the receive buffer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DiscriminatingCounter:
 
     Attributes:
         component: the component to which the counter points.
-        factor: reading over the reading of plain traffic, per second or per packet, whichever is smaller.
+        factor: reading over that of plain traffic, the smaller of the factors per second and per packet.
     """
 
     counter: str
@@ -47,7 +47,7 @@ def rank(
 ) -> tuple[tuple[DiscriminatingCounter, ...], str]:
     """Return the counters that a reproducing run moved against plain runs, most moved first, and a hint for the cause.
 
-    Both are empty without runs to compare or counters that moved.
+    Both are empty if there are no runs to compare, or if no counter moved.
     """
     packets = _packets(measurement, catalog)
     compared = [(run, count) for run in plain if (count := _packets(run, catalog))]
@@ -124,7 +124,7 @@ _Run = tuple[Measurement, float]
 
 
 def _advance(counter: Counter, reproduced: _Run, plain: Sequence[_Run], typical: float) -> float | None:
-    """Return the smallest advance of all measures, as a logarithm, or None when unknown or within the spread.
+    """Return the smallest increase over all measures as a logarithm, or None if unknown or within the spread.
 
     `typical` is the packets/s of plain traffic, for the floor of rates per second.
     """

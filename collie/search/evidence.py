@@ -71,7 +71,7 @@ class _Votes:
 class Evidence:
     """The evidence on one finding, updated run by run.
 
-    `known` is whether an earlier anomaly covers a workload. `measured` holds every verdict of the campaign.
+    `known` tells whether an earlier anomaly covers a workload. `measured` holds every verdict of the campaign.
     """
 
     def __init__(

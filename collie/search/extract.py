@@ -11,8 +11,8 @@ gives no evidence (`search.evidence`).
 Algorithm.
 1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
 2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most. If half of them contain it,
-   either answer excludes half. Among equal candidates the plainest runs, so the finding becomes simpler.
-3. *Stop* when no candidate has an open answer. The most probable hypothesis is the MFS.
+   either answer excludes half. Among equal candidates the plainest is run, so the finding becomes simpler.
+3. *Stop* when the answers of all candidates are nearly certain. The most probable hypothesis is the MFS.
 
 Invariant. The finding lies inside every hypothesis. A healthy run costs each hypothesis that covers it a factor of
 `false_negative_rate`, so the MFS covers a healthy run only if every alternative fits worse.
@@ -56,14 +56,14 @@ Probes = Generator[Workload, Verdict | None, "Extracted"]
 Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
 
 _OPEN_BITS = 0.45
-"""Entropy below which an answer counts as known: a chance of 9 or 91 %."""
+"""Entropy in bits below which an answer counts as known. It is that of a chance of 9 or 91 %."""
 _PATIENT_RUNS = 15
 _IMPATIENCE = 0.02
 """Extra bits required per run after `_PATIENT_RUNS`: an answer that stays open so long often means that no box fits."""
 _PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
 _SIBLING_COST = 0.5
-"""Runs for a plain sibling that a verdict on throughput still needs."""
+"""Expected number of runs of a plain sibling that a verdict on throughput may need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Extracted:
 
     Attributes:
         workload: the simplest workload found. It satisfies `mfs`.
-        complete: whether the runs sufficed, or every run inside `mfs` reproduced. Without a condition, whether every
-            workload reproduces the anomaly.
+        complete: whether the limit of runs sufficed, or every run inside `mfs` reproduced. If `mfs` is empty, whether
+            every workload reproduces the anomaly.
         trials, passed: runs inside `mfs` without hidden ones, and those of them that reproduced.
     """
 
@@ -111,14 +111,14 @@ def extract(
 ) -> Probes:
     """Find the minimal feature set of a confirmed anomaly.
 
-    A probe that an earlier anomaly covers (`known`) is not asked. `measured` gives the campaign's judged runs so far,
-    and `has_bound` whether a verdict needs no run of the plain sibling.
+    A workload that an earlier anomaly covers (`known`) is not probed. `measured` gives the campaign's judged runs so
+    far. `has_bound` tells whether the bound is known, so that a verdict needs no plain sibling.
     """
     asked = 0
     before = list(measured())
     if not any(other == workload for other, _ in before):
         asked += 1
-        verdict = yield workload  # for the counters of the finding
+        verdict = yield workload  # this run gives the counters of the finding
         before += [(workload, verdict)] if verdict is not None else []
     evidence = Evidence(workload, symptom, space, known, before)
     rng = Random(stable_text(workload))

@@ -10,7 +10,7 @@ Method.
 2. Goals then follow in turn. A Bayesian linear regression over all runs (other transports count less) weighs every
    value of every dimension. The weights are drawn from their posterior (Thompson sampling), which tries unknown effects
    both ways. Each dimension takes a value with a probability that grows with its predicted effect.
-3. Goals of one transport with correlated readings are driven in turn, not side by side.
+3. Only one goal of several with correlated readings on one transport is driven at a time.
 4. Each value becomes random with a small chance that grows with every consecutive covered proposal. A share of the
    proposals stays random.
 """
@@ -54,7 +54,7 @@ _SOFTNESS = 0.1
 _FREE_MESSAGES = 0.5
 """Share of proposals with random message sizes: goals favour the extremes, and many limits lie between."""
 _MIXES = 10
-"""Request vectors of several sizes that compete, besides those of one size."""
+"""Number of request vectors of several sizes to choose from, besides those of one size."""
 
 
 class Encoder:
@@ -209,7 +209,7 @@ class Guided:
         return chosen
 
     def _random_value(self, dimension: Dimension, fitting: list[Any]) -> Any:
-        """Draw a fitting value. With chance one half, draw it from the two at either end."""
+        """Draw a fitting value. With a chance of one half, an ordered value is one of the two lowest or two highest."""
         if isinstance(dimension, Vector):
             return self._random_messages(dimension, fitting)
         if isinstance(dimension, Ordered) and self._rng.random() < 0.5:

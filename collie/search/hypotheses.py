@@ -5,7 +5,7 @@ box reproduces the anomaly, and a run outside does not. The prior favours few co
 form, because a healthy run only shows that *some* condition is broken. Two moves sample it:
 
 1. *Gibbs sampling* redraws one limit of every hypothesis at a time, given its other limits.
-2. A *particle filter* replaces hypotheses that a new run contradicts by copies of those that predicted it.
+2. A *particle filter* replaces hypotheses that a new run contradicts with copies of those that predicted the run.
 
 Invariant. After each `learn` the hypotheses are draws from the posterior of all runs so far, up to sampling error. The
 share of hypotheses that contain a workload estimates the chance that it reproduces the anomaly.

@@ -25,7 +25,7 @@ class Objective:
     def energy(self, old: float, new: float) -> float:
         """Return the relative change, negative when it gets worse for the NIC.
 
-        It is (B - A) / A for performance counters and (A - B) / B for diagnostic counters (paper, section 5.1).
+        From A to B: (B - A) / A for performance counters, (A - B) / B for diagnostic counters (paper, section 5.1).
         """
         if self.rises:
             return (old - new) / max(new, _LEAST)

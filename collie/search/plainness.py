@@ -41,7 +41,7 @@ class Plainness:
         return total
 
     def place(self, workload: Workload) -> NDArray[np.float64]:
-        """Return coordinates whose city-block distance is 1 between the ends of a dimension or two choices."""
+        """Return coordinates for city-block distances. Both ends of a dimension, or two choices, are 1 apart."""
         pairs = zip(self._places, self._values(workload), strict=True)
         return np.array([coordinate for place, value in pairs for coordinate in place(value)])
 

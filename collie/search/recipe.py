@@ -37,10 +37,10 @@ class Schedule:
     """Temperatures and steps of simulated annealing (paper, Algorithm 1, which gives no values).
 
     Attributes:
-        start: first temperature. Energies are relative changes, so 1.0 accepts a doubling with 37 %.
+        start: first temperature. Energies are relative changes, so 1.0 accepts a doubling with a chance of 37 %.
         end: temperature below which the stage ends.
         decay: factor from one temperature to the next.
-        runs_per_temperature: mutations, measured or covered by a known anomaly.
+        runs_per_temperature: number of mutations, each measured or covered by a known anomaly.
         step: size of one mutation.
     """
 
@@ -93,11 +93,11 @@ class Extraction:
     """Extraction of a minimal feature set.
 
     Attributes:
-        false_negative_rate: share of runs that look healthy although every condition holds. Many do near the thresholds
-            of a noisy testbed.
+        false_negative_rate: share of runs that look healthy although every condition holds. On a noisy testbed it is
+            high near the thresholds.
         false_positive_rate: share of runs that look anomalous although a condition is broken.
         repeats: limit on runs of one probe.
-        accepting: runs that must reproduce the anomaly before a simpler workload without a clear margin becomes the
+        accepting: times that a simpler workload without a clear margin must reproduce the anomaly to become the
             finding.
         most_runs: limit on runs for one anomaly, plain siblings not counted.
     """
@@ -127,8 +127,8 @@ class Recipe:
         explain: extract the minimal feature set of each anomaly. Without its set an anomaly is incomplete and
             covers nothing.
         explain_after_sightings: sightings of a confirmed anomaly before its explanation. 0 explains at once. All
-            waiting anomalies are explained once they need the rest of the budget.
-        audits: proposals inside each explanation that are measured all the same, to test it.
+            waiting anomalies are explained once their explanations need the rest of the budget.
+        audits: number of proposals inside each explanation that are measured nevertheless, to test it.
         guide: settings of the guided search.
         bayesian: settings of Bayesian optimisation.
     """

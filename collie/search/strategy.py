@@ -23,7 +23,7 @@ class ProposalOutcome(StrEnum):
     FAILED = "failed"
     """The traffic could not be set up."""
     UNSUPPORTED = "unsupported"
-    """The device cannot run the proposal. To propose it again is pointless."""
+    """The device cannot run the proposal. Another attempt is pointless."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _AMPLE_PACKETS_PER_SECOND = 1e12
 
 
 def audit(subsystem: SubsystemFile, space: Space, points: int) -> Audit:
-    """Check every claim of a subsystem file, with as many random workloads as `points`.
+    """Check every claim of a subsystem file, and survey `points` random workloads.
 
     Raises:
         UsageError: the subsystem supports no workload of the space.
@@ -86,7 +86,7 @@ def _cures(truth: Truth, subsystem: SubsystemFile, space: Space) -> Iterator[Cur
 def _plain_traffic(truth: Truth, subsystem: SubsystemFile, space: Space) -> tuple[PlainCheck, ...]:
     """Check the plain workload of each transport and opcode of the space.
 
-    A subsystem whose plain traffic suffers can be meant so, as long as some plain traffic comes near the data sheet.
+    Slow plain traffic can be intended. It is a problem only if no plain traffic comes near the data sheet.
     """
     wanted = [space.nearest({"qp_type": kind, "opcode": opcode}) for kind, opcode in product(QpType, Opcode)]
     runnable = dict.fromkeys(each for each in wanted if each is not None and truth.obstacle(each) is None)
@@ -100,7 +100,7 @@ def _plain_traffic(truth: Truth, subsystem: SubsystemFile, space: Space) -> tupl
 def _plain(truth: Truth, subsystem: SubsystemFile, workload: Workload) -> PlainCheck:
     hardware = subsystem.hardware
     state = evaluate(hardware, workload)
-    # The NIC's own packet rate is no excuse for a slow port.
+    # The NIC's own packet rate must not excuse a slow port, so it does not limit this bound.
     port = hardware.with_part("engine", unit_packets_per_second=_AMPLE_PACKETS_PER_SECOND)
     delivered, allowed = max(state.delivered_bps()), specification(port, workload).bps
     pause, loss = max(state.pause_ratio()), max(state.loss_ratio())
@@ -117,7 +117,7 @@ def _survey(truth: Truth, subsystem: SubsystemFile, space: Space, points: int) -
     workloads = draw(subsystem.hardware, space, points)
     severities, costs, credited = truth.credits(workloads)
     own = {name: np.array([each is name for each in credited], dtype=bool) for name in Mechanism}
-    # A witness that other mechanisms trouble too would stay anomalous under its own cure. No severity exceeds 1.
+    # A workload with several mechanisms can stay anomalous when one is cured. As no severity exceeds 1, it ranks last.
     shared = (costs > 0).sum(axis=0) > 1
     clarity = dict(zip(Mechanism, costs - shared, strict=True))
     clearest = {
@@ -145,9 +145,9 @@ def _share(flags: NDArray[np.bool_]) -> float:
 
 
 def _plainest(truth: Truth, space: Space, examples: Mapping[Mechanism, Workload]) -> dict[Mechanism, Workload]:
-    """Return each workload with as many plain values as still show its mechanism, and show no further one.
+    """Make values plain, as long as each workload still shows its mechanism and shows no further mechanism.
 
-    All take the same steps, because the model judges many workloads nearly as fast as one.
+    A dimension is changed in all workloads at once, because the model judges many nearly as fast as one.
     """
     found = dict(examples)
     causes = dict(zip(found, truth.credits(list(found.values())).costs.T > 0, strict=True))
@@ -164,6 +164,6 @@ def _plainest(truth: Truth, space: Space, examples: Mapping[Mechanism, Workload]
 
 
 def _stated(workload: Workload) -> Mapping[str, Any]:
-    """Return the fields of a witness that shows a workload."""
+    """Return the fields that a witness states for a workload: those that are not default."""
     default = render(Workload())
     return {name: value for name, value in render(workload).items() if value != default[name]}

@@ -17,7 +17,7 @@ class WitnessCheck:
 
     Attributes:
         credited: the mechanism that ground truth credits.
-        problem: the fault of the claim.
+        problem: what is wrong with the claim.
         outside: why the space does not hold the witness. It is then not measured.
     """
 
@@ -36,7 +36,7 @@ class CureCheck:
     Attributes:
         options: the options under which the mechanism's witness is normal.
         planted: whether the mechanism has a witness.
-        problem: the fault of the claim.
+        problem: what is wrong with the claim.
         outside: why the space does not hold the witness. The claim is then not tried.
     """
 
@@ -56,8 +56,8 @@ class PlainCheck:
         delivered_bps: payload bits/s that arrive.
         allowed_bps: payload bits/s that line and PCIe can carry.
         limited_by: the busiest resource.
-        note: what is wrong with this traffic. A subsystem may be meant so.
-        problem: the same, where no plain traffic comes near what line and PCIe can carry.
+        note: what is wrong with this traffic. It can be intended.
+        problem: the note of the best plain traffic, if even that is far below what line and PCIe can carry.
     """
 
     qp_type: QpType
@@ -78,14 +78,14 @@ class PlainCheck:
 
 @dataclass(frozen=True, slots=True)
 class ShownMechanism:
-    """A mechanism that shows at random workloads.
+    """A mechanism that random workloads show.
 
     Attributes:
         shows: share of the workloads that it makes anomalous, alone or with others.
-        credited: share of the workloads whose severity it causes most of.
-        median_severity: of the workloads that are credited to it, 0 if none is.
+        credited: share of the workloads in which it causes more of the severity than any other mechanism.
+        median_severity: median severity of the workloads that are credited to it, 0 if there are none.
         planted: whether it has a witness.
-        example: a workload that is credited to it, as the `workload` of a witness. None if none is.
+        example: a workload that is credited to it, in the form of a witness's `workload`. None if there is none.
     """
 
     mechanism: Mechanism
@@ -102,8 +102,8 @@ class Survey:
 
     Attributes:
         points: number of workloads.
-        anomalous: share of them.
-        uncredited: share of them that is anomalous because of a limit that is no mechanism, such as slow plain traffic.
+        anomalous: share of workloads that are anomalous.
+        uncredited: share of workloads that are anomalous for a reason that is no mechanism, such as slow plain traffic.
         mechanisms: the most often credited first.
     """
 
@@ -115,7 +115,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The checks of all claims of a subsystem file. Its witnesses claim to cover every mechanism that shows.
+    """The checks of all claims of a subsystem file. Its witnesses together claim to cover every mechanism that shows.
 
     Attributes:
         unplanned: the mechanisms of `survey` that are credited and have no witness.

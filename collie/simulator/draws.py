@@ -12,7 +12,7 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 POINTS = 3_000
-"""A mechanism that shows at one point in 1,000 is among them with 95 %. Judging them takes some seconds."""
+"""Workloads to draw. With 95 %, they include a mechanism that one in 1,000 shows. Judging them takes seconds."""
 
 
 def draw(subsystem: Subsystem, space: Space, points: int = POINTS) -> list[Workload]:
@@ -27,5 +27,5 @@ def draw(subsystem: Subsystem, space: Space, points: int = POINTS) -> list[Workl
         raise UsageError(f"subsystem {subsystem.name} supports no workload of space {space.name}: {error}") from None
     rng = Random(0)
     drawn = (supported.sample(rng) for _ in range(points))
-    # Capabilities limit one dimension each, so some combinations are left that the subsystem does not support.
+    # Each capability limits a single dimension, so unsupported combinations can remain.
     return [workload for workload in drawn if unsupported_reason(subsystem, workload) is None]

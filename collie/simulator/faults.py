@@ -13,9 +13,9 @@ from collie.fleet.fault import Fault, FaultKind
 from collie.simulator.subsystem import SubsystemFile
 
 MTU_OF_ETHERNET_1500: Final = 1024
-"""The path MTU that fits (IBTA 1.4, RoCEv2 annex)."""
+"""The largest path MTU that fits into an Ethernet MTU of 1500 bytes (IBTA 1.4, RoCEv2 annex)."""
 BIT_ERROR_RATIO: Final = 1e-9
-"""Of a bad cable after forward error correction. IEEE 802.3 allows 1e-12."""
+"""Ratio of a bad cable after forward error correction. IEEE 802.3 allows 1e-12."""
 MEMORY_LEFT: Final = 0.2
 """Share of memory bandwidth that a program on a busy channel leaves to the NIC."""
 
@@ -29,15 +29,15 @@ COMPONENTS: Final[Mapping[FaultKind, str]] = {
     FaultKind.BUSY_MEMORY: "memory",
     FaultKind.OLD_FIRMWARE: "acknowledgement unit",
 }
-"""Names in catalogs: ground truth, only for scoring. The receive buffer decides flow control. F's older firmware
-differs in its acknowledgement unit (paper, #10)."""
+"""The faulty component by its name in catalogs. Ground truth, only for scoring. PFC is a property of the receive
+buffer. F's older firmware differs in its acknowledgement unit (paper, #10)."""
 
 
 _TUNED: Final = ("firmware", "relaxed_ordering")
 
 
 def tuned(subsystem: SubsystemFile) -> SubsystemFile:
-    """Return a subsystem as a fleet operator configures it: last firmware, relaxed ordering wherever it helps."""
+    """Return a subsystem as a fleet operator configures it: newest firmware, and relaxed ordering where it helps."""
     wanted = {name: tuple(subsystem.settings[name].options)[-1] for name in _TUNED if name in subsystem.settings}
     return subsystem.with_settings(wanted)
 

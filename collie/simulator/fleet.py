@@ -24,7 +24,7 @@ def group_opener(
 ) -> OpenGroup:
     """Return the function that opens two hosts of a fleet as a testbed.
 
-    `settings` change every host after those that an operator makes (`tuned`).
+    `settings` apply to every host, in addition to the settings of a fleet operator (`tuned`).
 
     Raises:
         UsageError: the subsystem cannot have such a fault, or has no such setting.

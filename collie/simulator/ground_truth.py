@@ -20,7 +20,7 @@ from collie.workloads.workload import Workload
 
 
 class GroundTruth:
-    """The truth about one subsystem with some settings changed; an `app.severity_map.MappedSubsystem`.
+    """Ground truth of one subsystem with some settings changed. It is an `app.severity_map.MappedSubsystem`.
 
     Raises:
         UsageError: there is no such setting or value.
@@ -49,7 +49,7 @@ class GroundTruth:
         return survey(self._subsystem, self._changed_settings(), space, base, axes)
 
     def audit(self, space: Space, points: int) -> Audit:
-        """Check every claim of the file, with as many random workloads as `points`.
+        """Check every claim of the file, and survey `points` random workloads.
 
         Raises:
             UsageError: the subsystem supports no workload of the space.

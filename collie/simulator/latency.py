@@ -1,24 +1,24 @@
-"""Latency of each flow in a steady state: of one message, from its post to its completion. Pure.
+"""Latency of the messages of each flow in a steady state, from post to completion. Pure.
 
 Terms. A message is *complete* when its requester can poll the completion: after the acknowledgement (RC), with the last
-byte of the response (READ), and on arrival for UC and UD, which are not acknowledged. *One way* ends when the payload
-is visible in the sink's memory, as half of perftest's ping-pong does. For a READ both are equal.
+byte of the response (READ), and on arrival for UC and UD, which are not acknowledged. The *one-way* latency ends when
+the payload is visible in the sink's memory, like half of perftest's ping-pong. For a READ both are equal.
 
 Rules.
-1. *Unloaded*, a message passes its stages one after another. Its packets overlap: the first packet passes each stage,
-   and the rest takes the time of the slowest one.
-2. *Queues*. Each stage is a queue (M/G/1) at its utilisation u. The mean wait is sum(r E[S^2]) / (2 (1 - u)) over its
-   flows (Pollaczek and Khinchine). The request vector decides E[S^2], so a short message waits behind bulk ones. A post
-   of several messages arrives at once. Stages of one host work on the same messages at the same time, so a message
-   waits at the host's busiest one (Friedman 1965). The receive buffer bounds the wait at a receiver.
-3. *Tail*. A wait exceeds t with probability u exp(-t / D), where D is the mean wait of those that wait. This is exact
-   for M/M/1, and holds for M/G/1 under load (Kingman). A cache miss and a pause are such waits, too. The median adds
-   the medians of the waits. A higher quantile adds the root of the summed squares of their excesses to the sum of
-   their means.
-4. *Full send queues*: by Little's law the latency is the posted messages over the messages/s. A flow whose offered load
-   exceeds what it gets has full queues. Their quantiles also bound every lower load.
+1. *Unloaded*. A message passes its stages one after another. Its packets overlap: the first packet passes every stage,
+   and the others add only the time of the slowest stage.
+2. *Queues*. Each stage is an M/G/1 queue with utilisation u. The mean wait is sum(r E[S^2]) / (2 (1 - u)) over flows
+   with r messages/s and service time S (Pollaczek and Khinchine). The request vector decides E[S^2], so a short message
+   waits behind bulk ones. Messages of one post arrive at once. The stages of a host overlap, so a message waits only at
+   the host's busiest stage (Friedman 1965). The receive buffer bounds the wait at a receiver.
+3. *Tail*. A wait exceeds t with probability u exp(-t / D), where D is the mean over the messages that wait. This is
+   exact for M/M/1, and holds for M/G/1 under load (Kingman). Cache misses and pauses are waits of this form, too. The
+   median latency is the unloaded median plus the medians of the waits. A higher quantile is the sum of the means plus
+   the root of the summed squares of the excesses over them.
+4. *Full send queues*. By Little's law, the latency is the number of posted messages divided by messages/s. The queues
+   of a flow are full if it gets less than its offered load. Their quantiles are upper bounds at any lower load.
 
-A flow without traffic has latency 0, or None in `latencies` of one point.
+The latency of a flow is 0 at a point without traffic. It is None if the flow has no traffic at any point.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
 
 _WIRE: Final = STEADY.index("wire")
 _TAILS: Final = ((0.01, 2.326), (0.001, 3.090))
-"""Share of slower messages, and the quantile of the standard normal distribution."""
+"""Share of slower messages, and the matching quantile of the standard normal distribution."""
 _FULL: Final = 1.0 - 1e-9
 """Largest utilisation of a queue. Full send queues bound its wait."""
 _TINY: Final = 1e-30
@@ -60,7 +60,7 @@ class FlowLatency(NamedTuple):
 
 
 class Latencies(NamedTuple):
-    """Latency of each flow. None is a flow that delivers nothing at any point."""
+    """Latency of each flow, None for a flow that delivers nothing at any point."""
 
     forth: FlowLatency | None
     back: FlowLatency | None
@@ -68,7 +68,7 @@ class Latencies(NamedTuple):
 
 
 class _Wait(NamedTuple):
-    """A wait with probability `busy` and mean `mean` over all messages. Those that wait do so for `depth` or less."""
+    """A wait: its probability, its mean over all messages, and a bound on its mean over the messages that wait."""
 
     busy: Quantity
     mean: Quantity
@@ -76,15 +76,15 @@ class _Wait(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One flow on its way.
+    """One flow, with the hosts and the load on its path.
 
     Attributes:
         start, end: hosts of the sender and of the receiver.
-        sends, receives: costs of the flow at the stages of both.
-        leaving, arriving: messages/s out of the host, into it, and looping inside, at both.
+        sends, receives: costs of the flow at the stages of the sender and of the receiver.
+        leaving, arriving: messages/s out of, into and inside the host, for the sender and for the receiver.
         paused, unanswered: share of the time for which messages and their acknowledgements are paused.
         upstream: utilisation of PCIe upstream at the receiver.
-        late: seconds of latency beyond memory next to the NIC, of sender and receiver.
+        late: seconds by which the memory of sender and receiver is slower than memory next to the NIC.
     """
 
     flow: FlowRates
@@ -104,7 +104,7 @@ class _Way(NamedTuple):
 
 
 class _Unloaded(NamedTuple):
-    """Seconds on idle hosts: one way for messages of the middle, mean and largest size, and the way of the answer."""
+    """Seconds on idle hosts: one-way latency of a message of middle, mean and largest size, and that of the answer."""
 
     middle: Quantity
     mean: Quantity
@@ -130,7 +130,7 @@ def latencies_between(a: Subsystem, b: Subsystem, state: SteadyState) -> Latenci
 def _ways(source: Subsystem, sink: Subsystem, state: SteadyState) -> Iterator[_Way]:
     forth, back, loop, costs, t = state.forth, state.back, state.loop, state.costs, state.traffic
     at_source = forth.sent, back.sent, 0.0
-    at_sink = back.sent, forth.sent, loop.sent * (1.0 - yielding(t, sink))  # traffic that yields delays no other
+    at_sink = back.sent, forth.sent, loop.sent * (1.0 - yielding(t, sink))  # loopback that yields does not delay others
     pauses, answers = 1.0 - state.sink.accepted, 1.0 - state.source.accepted
     if not state.lossless:
         pauses = answers = 0.0
@@ -162,7 +162,7 @@ def _latency(state: SteadyState, way: _Way, limit: _Way, *, is_open: bool) -> Fl
         return None
     unloaded, misses = _unloaded(t, way, n), _misses(t, way, n)
     served, full_rate = _served(t, way.flow, n), _served(t, limit.flow, n)
-    # Loopback can starve beside full queues and still get a part at this load.
+    # With full queues, loopback can starve although it gets a share at this load.
     end = limit if n.anywhere(full_rate) else way
     most = _in_full_queues(t, end, n.choose(full_rate, full_rate, served), misses, n)
     answer = unloaded.answer
@@ -194,7 +194,7 @@ def _of_flow(way: _Way, completion: Vector, one_way: Vector, n: Numbers) -> Flow
 
 
 def _served(t: TrafficArrays, flow: FlowRates, n: Numbers) -> Quantity:
-    """Messages/s that complete. UC and UD messages also do so when they are dropped."""
+    """Return the messages/s that complete. UC and UD messages complete even when they are dropped."""
     return n.choose(t.is_rc, flow.delivered, flow.sent)
 
 
@@ -202,7 +202,7 @@ def _unloaded(t: TrafficArrays, way: _Way, n: Numbers) -> _Unloaded:
     start, end, asked_by_end = way.start, way.end, t.is_read
     idle = n.choose(asked_by_end, _idle_read(end), _idle_read(start))
     post = n.choose(asked_by_end, end.pcie.write_latency_seconds, start.pcie.write_latency_seconds)
-    # A single post carries its WQE along (BlueFlame). The NIC reads the WQEs of a list, and the rest of a long one.
+    # A single post carries its WQE (BlueFlame). The NIC reads the WQEs of a list of posts, and the rest of a long WQE.
     fetch = ((t.wqe_batch > 1) + t.long_list) * idle
     read = n.least(1.0, t.gather_requests) * (_idle_read(start) + way.late[0])
     place = end.pcie.write_latency_seconds + way.late[1]
@@ -252,7 +252,7 @@ def _queues(state: SteadyState, way: _Way) -> Iterator[_Wait]:
 def _stages(
     paths: PathCosts, rates: tuple[Quantity, Quantity, Quantity], own: Vector, n: Numbers
 ) -> Iterator[tuple[Quantity, Quantity, Quantity]]:
-    """Yield the stages that a flow uses: utilisation, sum of r c^2, and the largest c."""
+    """Yield utilisation, sum of r c^2 and largest c of each stage that a flow uses, for rates r and costs c."""
     leaving, coming, looping = rates
     for out, into, loop, cost in zip(paths.out, paths.into, paths.loop or repeat(0.0), own, strict=False):
         if n.anywhere(cost):
@@ -278,7 +278,7 @@ def _busiest(
 
 
 def _misses(t: TrafficArrays, way: _Way, n: Numbers) -> list[_Wait]:
-    """Waits for entries of tables in host memory: contexts and translations on both hosts, and receives."""
+    """Return the waits for tables in host memory: contexts and translations of both hosts, and the sink's receives."""
     found = []
     for subsystem, host in ((way.start, way.sender), (way.end, way.receiver)):
         found += [
@@ -292,7 +292,7 @@ def _misses(t: TrafficArrays, way: _Way, n: Numbers) -> list[_Wait]:
 
 
 def _waits_against(t: TrafficArrays, way: _Way, n: Numbers) -> Iterator[_Wait]:
-    """Yield the waits of acknowledgements and READ requests: for the wire, and while it is paused."""
+    """Yield the waits of acknowledgements and READ requests: for the wire, and during its pauses."""
     if way.is_loop or not n.anywhere(t.is_rc):
         return
     paths = way.receiver.steady
@@ -303,7 +303,7 @@ def _waits_against(t: TrafficArrays, way: _Way, n: Numbers) -> Iterator[_Wait]:
 
 
 def _pause(ratio: Quantity, receiver: Subsystem) -> _Wait:
-    """A pause lasts until the receiver has drained its buffer, and half of it is left on average."""
+    """Return the wait in a pause. A pause ends when the buffer is drained, so a message waits for half of it."""
     seconds = receiver.receive_buffer.xoff_bytes * 8.0 / receiver.wire.line_rate_bps
     return _Wait(ratio, ratio * seconds / 2.0, seconds / 2.0)
 
@@ -321,7 +321,7 @@ def _sum(unloaded: _Unloaded, answer: Quantity, waits: Sequence[_Wait], n: Numbe
 
 
 def _excess(late: Quantity, waits: Sequence[_Wait], share: float, n: Numbers) -> Quantity:
-    """Return the excess over the mean that a share of the messages exceeds, of independent waits."""
+    """Return the excess over the mean that `share` of the messages exceed, for independent waits."""
     squares = late**2
     for busy, _, depth in waits:
         over = n.log(n.most(busy, share) / share) - busy
@@ -330,7 +330,7 @@ def _excess(late: Quantity, waits: Sequence[_Wait], share: float, n: Numbers) ->
 
 
 def _in_full_queues(t: TrafficArrays, way: _Way, rate: Quantity, misses: Sequence[_Wait], n: Numbers) -> Vector:
-    """Return the quantiles of full send queues. Messages ahead differ in size, and the wire stands still in pauses."""
+    """Return the latencies in full send queues. They vary with the sizes of messages ahead, and with pauses."""
     posted = t.qps * t.send_depth
     mean = posted / n.most(rate, _TINY)
     spread = mean * (n.most(0.0, t.spread - 1.0) / posted) ** 0.5

@@ -32,11 +32,11 @@ _BLOCK_RUNS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class RunNoise:
-    """The random draws of one run. Lists are per host, `counters` also per counter.
+    """The random draws of one run. Lists have one entry per host, and `counters` one per host and counter.
 
     Attributes:
         failure: cause and detail of a failed set-up.
-        throughput, pause, counters: factors.
+        throughput, pause, counters: factors on the readings.
         origin: seed, run and factor on the spread, for later draws.
     """
 
@@ -52,7 +52,7 @@ class RunNoise:
 
     @property
     def samples(self) -> list[list[float]]:
-        """Factor per host and sample, from a separate generator because few runs need it."""
+        """Factors by host and sample. They come from a separate generator, because few runs need them."""
         seed, run, noise = self.origin
         draws = np.random.default_rng([seed, run, 1]).standard_normal((_HOSTS, self.sample_count))
         spread: list[list[float]] = np.exp(noise * SAMPLE_SPREAD * draws).tolist()
@@ -73,7 +73,7 @@ def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> 
     runs = range(block * _BLOCK_RUNS, (block + 1) * _BLOCK_RUNS)
     fails, cause, unsettled, strength = rng.random((4, _BLOCK_RUNS, 1))
     throughput, pause, spurious_pause, start = rng.standard_normal((4, _BLOCK_RUNS, _HOSTS))
-    # Another program takes part of the time, in bouts. Half of such runs also show the pause that it causes.
+    # In unstable runs, another program takes CPU time in bursts. In half of these runs, it also causes pause.
     unstable = unsettled < UNSTABLE_RATIO * noise
     taken = np.where(unstable, strength, 0.0)
     columns = (

@@ -11,12 +11,12 @@ from collie.workloads.workload import Workload
 def specification(subsystem: Subsystem, workload: Workload) -> Bound:
     """Return the highest payload throughput that one receiving host can get from the network.
 
-    It is the minimum over the line rate less headers, each PCIe direction less headers and work requests, and the
-    packet rate. No flow gets more than it is offered.
+    It is the minimum of the line rate (less headers), each PCIe direction (less headers and work requests), and the
+    packet rate. No flow gets more than its offered load.
     """
     t = traffic_of(subsystem, workload)
     pcie = subsystem.pcie.bytes_per_second
-    # A host that also receives reads both kinds of work requests. The payload's sink posts READs.
+    # A host that sends and receives reads both kinds of work requests. READs are posted by the payload's sink.
     read = t.gather + (t.two_way if t.is_read else 1.0) * t.send_wqe + t.two_way * t.receives * t.receive_wqe
     rate = min(
         subsystem.wire.line_rate_bps / 8 / t.wire,

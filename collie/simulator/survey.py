@@ -23,7 +23,7 @@ MESSAGE_BYTES: Final = "message_bytes"
 """Axis with one size for all messages of a workload."""
 
 _BETWEEN_STEPS: Final = 3
-"""24 steps give less than 100 points per axis: 10,000 points in some seconds."""
+"""Points between two steps. 24 steps give fewer than 100 points per axis: 10,000 per map, judged in seconds."""
 
 
 def survey(
@@ -128,7 +128,7 @@ def _refined(ordered: Ordered) -> Iterator[int]:
 
 
 class _Headroom:
-    """Raises the dimensions that limit an axis: regions as long as the messages, queues as deep as a post."""
+    """Raises dimensions that limit an axis: a memory region must hold a message, and a queue one batch of WQEs."""
 
     def __init__(self, space: Space, held: set[str]) -> None:
         self._ordered: Mapping[str, Ordered] = {

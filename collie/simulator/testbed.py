@@ -40,7 +40,7 @@ _Counters = Mapping[str, float | None]
 
 
 def elapsed_seconds(workload: Workload) -> float:
-    """Virtual time of a run: 20 to 60 s, by its queue pairs and memory regions (paper, section 4)."""
+    """Return the virtual time of a run: 20 to 60 s, longer with more queue pairs and regions (paper, section 4)."""
     qps = min(1.0, math.log(workload.qps) / math.log(20_000))
     regions = min(1.0, math.log(workload.qps * workload.mrs_per_qp) / math.log(200_000))
     return 20.0 + 20.0 * qps + 20.0 * regions
@@ -223,7 +223,7 @@ def _microseconds(ratio: float | None) -> float:
 class _Latencies(Mapping[str, Latency]):
     """Latency by flow, with the noise of its receiver's throughput.
 
-    Computed on access: a map of ten thousand points needs none.
+    Computed on access, because a map of ten thousand points needs no latency.
     """
 
     def __init__(self, hosts: tuple[Subsystem, Subsystem], workload: Workload, noise: RunNoise | None) -> None:
@@ -257,7 +257,7 @@ class _Latencies(Mapping[str, Latency]):
 class _Series(Sequence[Sample]):
     """One sample per second and host: a ramp, then samples around the steady values.
 
-    Built on access: a campaign stores it, a map of ten thousand points does not.
+    Built on access, because a campaign needs the samples but a map of ten thousand points does not.
     """
 
     def __init__(self, hosts: tuple[HostMeasurement, ...], noise: RunNoise | None) -> None:
@@ -284,7 +284,7 @@ class _Series(Sequence[Sample]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self._samples == tuple(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as a list: it compares by value
+    __hash__ = None  # type: ignore[assignment]  # like a list, it compares by value and has no hash
 
 
 def _host_series(measured: HostMeasurement, noise: RunNoise | None, host: int) -> list[Sample]:

@@ -1,7 +1,7 @@
 """Ground truth of a simulated subsystem, only for scoring: only `wiring` and tests can import this module.
 
-The noiseless model, judged against its noiseless plain sibling, decides. A cure makes the quantity behind a mechanism
-ideal. The mechanism whose severity remains highest when every *other* one is cured gets the credit.
+The verdict compares the noiseless model of a workload with that of its plain sibling. A cure makes the quantity behind
+a mechanism ideal. The mechanism that causes the highest severity when every *other* one is cured gets the credit.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Credits(NamedTuple):
     """Ground truth about many workloads.
 
     Attributes:
-        costs: severity of each mechanism alone, in the order of `Mechanism`, by workload.
+        costs: severity that each mechanism causes alone, a row per `Mechanism` and a column per workload.
         credited: the mechanism with the largest cost, None for a normal workload.
     """
 
@@ -108,11 +108,11 @@ class Truth:
         return self._whole.severities(workloads)
 
     def severities_alone(self, mechanism: Mechanism, workloads: Sequence[Workload]) -> NDArray[np.float64]:
-        """The same with every other mechanism cured."""
+        """Return the severity of each workload with every other mechanism cured."""
         return self._alone[mechanism].severities(workloads)
 
     def costs(self, workload: Workload) -> dict[Mechanism, float]:
-        """Return the severity of each mechanism alone, if it causes any."""
+        """Return the severity that each mechanism causes alone. Mechanisms that cause none are left out."""
         rest = self._healthy.verdict(workload).severity
         severities = {name: alone.verdict(workload).severity - rest for name, alone in self._alone.items()}
         return {name: severity for name, severity in severities.items() if severity > 0}
@@ -140,7 +140,7 @@ class Truth:
         for index in anomalous.tolist():
             gains = costs[:, index]
             if gains.max() <= 0:
-                # Several mechanisms cause it only together: credit the one whose cure helps most.
+                # No mechanism causes the anomaly alone, so the one whose cure helps most is credited.
                 cured_severities = [self._without[name].severities([workloads[index]])[0] for name in names]
                 gains = whole[index] - np.array(cured_severities)
             best = int(gains.argmax())
@@ -148,7 +148,7 @@ class Truth:
         return Credits(whole, costs, credited)
 
     def obstacle(self, workload: Workload) -> str | None:
-        """Return why no device, or not this one, can run a workload, or None."""
+        """Return why this device, or every device, cannot run a workload. None if this device can."""
         broken = (text for rule in VERBS if (text := rule.check(workload)))
         return next(broken, None) or unsupported_reason(self._hardware, workload)
 
@@ -158,7 +158,7 @@ class Truth:
 
     @cached_property
     def shown(self) -> frozenset[Mechanism]:
-        """The mechanisms that show in the space: at their witness or, if one does not show there, at drawn points."""
+        """The mechanisms that the witnesses show in the space. If a planted one is missing, drawn points count, too."""
         triggers = [witness.trigger for witness in self._witnesses]
         inside = [trigger for trigger in triggers if not (self.obstacle(trigger) or self.outside(trigger))]
         found = {*self.mechanisms(inside)}
@@ -196,7 +196,7 @@ class _Judge:
         return judge(workload, self._measure(workload), self._bounds.tightest(workload), self._thresholds)
 
     def severities(self, workloads: Sequence[Workload]) -> NDArray[np.float64]:
-        """Judge many workloads by the same rules, as severities. 0 is normal."""
+        """Return the severity of each workload by the same rules, 0 if it is normal."""
         self._learn(workloads)
         state = evaluate_many(self._subsystem, workloads)
         tightest = [self._bounds.tightest(workload) for workload in workloads]

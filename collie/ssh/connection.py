@@ -28,7 +28,7 @@ DEAD_AFTER_MILLISECONDS = 10000
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Deadlines in seconds of the SSH server and of the SSH agent. Its signature may wait for the touch of a key."""
+    """Deadlines in seconds of the SSH server and of the SSH agent. A signature may wait for the touch of a key."""
 
     connect: float = 8.0
     banner: float = 15.0

@@ -49,7 +49,7 @@ class Identities:
 
 @dataclass
 class Offer:
-    """The keys for one server. For messages it records the sources of offered keys, locked files and unusable files."""
+    """The keys for one server. For messages it records where offered keys came from, and locked or unusable files."""
 
     identities: Identities
     agent: SshAgent

@@ -14,7 +14,7 @@ LONGEST_LINE_BYTES = 16 << 20
 
 
 class LineBuffer:
-    """Takes bytes and gives whole lines."""
+    """Splits received bytes into whole lines."""
 
     def __init__(self) -> None:
         self._partial = bytearray()

@@ -64,14 +64,14 @@ class LocalChannel:
         except queue.Empty:
             raise CommandTimeout(self._host, f"a line from `{self._command}`", timeout_seconds) from None
         if line is None:
-            self._put(None)  # for the next call
+            self._put(None)  # keeps the end of the output for the next call
             if self._damage:
                 raise HostUnreachable(self._host, "local", self._damage)
         return line
 
     def stderr_tail(self) -> str:
         """Return the last lines of standard error."""
-        if not self._readers[0].is_alive():  # its output has ended, so its last words are on their way
+        if not self._readers[0].is_alive():  # its output has ended, so the rest of its errors arrives soon
             self._readers[1].join(CLOSE_SECONDS)
         return self._tail.text()
 

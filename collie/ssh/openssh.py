@@ -207,7 +207,7 @@ class OpenSshRemote:
             "UserKnownHostsFile": f'"{file.absolute()}"',
             "GlobalKnownHostsFile": "/dev/null",
             "ControlMaster": "no",
-            "ControlPath": "none",  # the user's open connection was verified by other keys
+            "ControlPath": "none",  # an open connection of the user was verified with other keys
             **alias,
         }
 

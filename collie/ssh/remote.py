@@ -135,7 +135,7 @@ class SshRemote:
 
 
 def _in_background(name: str, make: Callable[[], SshConnection]) -> Future[SshConnection]:
-    """Make a connection in a thread, so that a caller can stop waiting. If cancelled, it is closed once it is made."""
+    """Make a connection in a thread, so that a caller can stop waiting. If cancelled, it is closed once made."""
     made: Future[SshConnection] = Future()
 
     def run() -> None:

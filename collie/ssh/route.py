@@ -43,7 +43,7 @@ class Hop:
 
 
 def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:
-    """Return the hops to a host, itself last. The inventory takes precedence over the configuration file.
+    """Return the hops to a host, the host last. The inventory takes precedence over the configuration file.
 
     Raises:
         HostUnreachable: the configuration file cannot be followed.

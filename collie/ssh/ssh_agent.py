@@ -83,7 +83,7 @@ class SshAgent:
         except BlockingIOError as error:  # the agent's queue of connections is full
             connection.close()
             raise self._fault(late) from error
-        except OSError:  # the variable is stale: there is no agent
+        except OSError:  # the variable names the socket of an agent that has ended
             connection.close()
             return False
         self._socket = connection

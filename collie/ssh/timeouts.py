@@ -7,7 +7,7 @@ from collections.abc import Sequence
 SEND_TIMEOUT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 SLICE_SECONDS = 0.2
-"""A long wait is made of slices, so that it can end early."""
+"""A long wait consists of slices of this length, so that it can end early."""
 
 GRACE_SECONDS = 3.0
 """The controller waits this long beyond the host's deadline."""

@@ -83,7 +83,7 @@ def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -
         for marker, key in _listed(file, name):
             if marker == _REVOKED:
                 revoked.add(fingerprint(key.asbytes()))
-            elif not marker:  # `@cert-authority` marks no host key
+            elif not marker:  # the key of a `@cert-authority` line is not a host key
                 keys[fingerprint(key.asbytes())] = key.get_name()
     keys = {print_: key_type for print_, key_type in keys.items() if print_ not in revoked}
     algorithms = tuple(algorithm for key_type in dict.fromkeys(keys.values()) for algorithm in _algorithms(key_type))

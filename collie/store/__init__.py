@@ -1,1 +1,1 @@
-"""Campaign directories. The SQLite file is the record. All other files are written from it."""
+"""Campaign directories. The SQLite file is the record. All other files can be written from it."""

@@ -21,9 +21,9 @@ _VERSION = 1
 
 
 def name_of(testbed: str, fingerprints: Mapping[str, Fingerprint], plain: Workload) -> str:
-    """Return a digest of hosts, result-changing settings and the plain workload.
+    """Return a digest of the hosts, the settings that change results, and the plain workload.
 
-    It contains the name of the pair, because two hosts that look alike can perform differently.
+    The digest covers the name of the pair, because two hosts that look alike can perform differently.
     """
     digests = [fingerprint.digest for fingerprint in fingerprints.values()]
     text = json.dumps([testbed, digests, render(plain)], sort_keys=True)

@@ -1,7 +1,7 @@
-"""From the model to JSON values and back, for everything that a campaign records. Pure: no I/O.
+"""Converts everything that a campaign records from the model to JSON values, and back. Pure: no I/O.
 
-Floats survive exactly. A reading that is infinite or undefined becomes null. Elsewhere such a number is refused. A
-reader raises `ValueError` for anything that its writer cannot have written.
+Finite floats survive exactly. An infinite or undefined reading becomes null. Any other such number is refused. The
+functions that decode raise `ValueError` for anything that the functions that encode cannot have written.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from collie.workloads.workload import Workload, render
 Json = dict[str, Any]
 T = TypeVar("T")
 
-MAX_VALUES = 100_000  # limit on one text: a run on eight hosts with 10,000 counters each has 80,000 (20 MB)
+MAX_VALUES = 100_000  # in one JSON text: a run on eight hosts with 10,000 counters each has 80,000 (20 MB)
 
 
 def dumps(value: Any) -> str:
-    """Write JSON on one line, in ASCII: host output may be no UTF-8."""
+    """Return JSON on one line, in ASCII because host output may not be UTF-8."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def loads(text: Any) -> Any:
-    """Read untrusted JSON of at most `MAX_VALUES`."""
+    """Parse untrusted JSON. Raises `ValueError` if it has more than `MAX_VALUES` values."""
     return read_json(require_few_values(typed(str, text), MAX_VALUES))
 
 
 def require_few_values(text: str, most: int) -> str:
-    """Refuse JSON whose values would take up to 60 times the memory of its text."""
+    """Refuse JSON with more than `most` values, because parsed values can take 60 times the memory of their text."""
     if count_values(text) > most:
         raise ValueError(f"it has more than {most:,} values")
     return text
 
 
 def count_values(text: str) -> int:
-    """Return an upper bound of the values in JSON: separators count even within a text."""
+    """Return an upper bound on the number of values in JSON. Separators inside strings count, too."""
     return sum(map(text.count, ",[{"))
 
 
@@ -112,7 +112,7 @@ _RECORDS = Codec(
         Calibration: Shape(first=("measured_on",)),
     }
 )
-"""How each record is written. Its keys keep the order of the first release."""
+"""The JSON form of each record. Keys have the order of the first release."""
 
 encode = _RECORDS.write
 
@@ -123,20 +123,20 @@ def decode(kind: type[T], raw: Any) -> T:
 
 
 def encode_anomaly(anomaly: Anomaly) -> Json:
-    """Write an anomaly whose id can name a folder."""
+    """Encode an anomaly. An id that cannot name a folder is refused."""
     require_id(anomaly.id)
     return cast("Json", encode(anomaly))
 
 
 def decode_anomaly(raw: Any) -> Anomaly:
-    """Read an anomaly, also of an earlier Collie without telling counters."""
+    """Decode an anomaly. One from an earlier Collie can lack the discriminating counters."""
     anomaly = decode(Anomaly, raw)
     require_id(anomaly.id)
     return anomaly
 
 
 def decode_calibration(raw: Any) -> Calibration:
-    """Read a calibration, also of an earlier Collie: a list of points."""
+    """Decode a calibration. An earlier Collie wrote it as a list of points."""
     record: _Calibration = typed(_Calibration, {"points": raw} if isinstance(raw, list) else raw)
     return Calibration(record["points"], record.get("measured_on"))
 
@@ -159,7 +159,7 @@ _OUTCOMES = {kind: outcome for outcome, kind in _WITHOUT_MEASUREMENT.items()}
 
 
 def encode_result(result: RunResult) -> Json:
-    """Write the result of a run without its samples (`series.encode_series`)."""
+    """Encode the result of a run without its samples, which `series.encode_series` packs."""
     if isinstance(result, Measured):
         return {"outcome": "measured", "elapsed_seconds": result.elapsed_seconds, **encode(result.measurement)}
     return {"outcome": _OUTCOMES[type(result)], **encode(result)}

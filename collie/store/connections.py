@@ -1,6 +1,6 @@
-"""Bounded connections to a record, which can come from another user, and bounded reading of its rows.
+"""Limits on connections to a record and on reading its rows, because the record can come from another user.
 
-SQLite refuses a row above `MAX_ROW_BYTES` before loading it. The bounds of the schema fit Collie's few tables.
+SQLite refuses a row above `MAX_ROW_BYTES` before loading it. The limits on the schema suffice for Collie's few tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collie.store import schema
 
 MAX_ROW_BYTES = 4 << 20  # a run on eight hosts with 10,000 counters each has 3 MiB, most have some kilobytes
 
-MAX_RUNS = 100_000  # numbered from 1. Ten runs a minute take a week
+MAX_RUNS = 100_000  # numbered from 1. At ten runs a minute, these take a week
 
 _MAX_SQL_BYTES = 16 << 10  # limit on a statement. Collie's have hundreds of bytes
 _MAX_SCHEMA_STEPS = 2000  # limit on SQLite's virtual machine: Collie's schema takes a hundred, a cyclic tree has no end
@@ -27,7 +27,7 @@ _BUSY_SECONDS = 10.0  # a reader can arrive while the log is emptied
 
 
 def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
-    """Open a database with URI `parameters` such as `mode=ro`. Messages use `name`. Raises `StoreError`."""
+    """Open a database with URI `parameters` such as `mode=ro`. Messages call it `name`. Raises `StoreError`."""
     uri = f"file:{quote(str(path.absolute()))}?{parameters}"
     with ExitStack() as on_failure, understood(name):
         connection = on_failure.enter_context(
@@ -58,7 +58,7 @@ def _require_numbered(connection: sqlite3.Connection, name: Path) -> None:
 
 @contextmanager
 def understood(path: Path, *passed: type[sqlite3.Error]) -> Iterator[None]:
-    """Raise a `StoreError` for a damaged file. The caller handles the errors in `passed`."""
+    """Turn SQLite's errors into a `StoreError` about a bad file, except errors of the types `passed`."""
     try:
         yield
     except passed:
@@ -85,7 +85,7 @@ class Page:
     bytes: int
 
     def of(self, found: sqlite3.Cursor) -> list[Any]:
-        """Return the first rows of a result."""
+        """Return the first rows of a result, up to the limits."""
         rows: list[Any] = []
         size = 0
         with closing(found):
@@ -100,8 +100,8 @@ class Page:
 class RowSequence:
     """Successive rows of a table whose first column is their number.
 
-    The pages of a hostile file can form a cycle or share content, and yield endless rows. Reading stops at a row out of
-    order, and when the rows have more bytes than the file has by then.
+    The pages of a hostile file can form a cycle or share content, and thus yield endless rows. Reading stops at a row
+    out of order, or when all rows together have more bytes than the file has at that time.
     """
 
     def __init__(self, size: Callable[[], int]) -> None:

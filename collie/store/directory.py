@@ -1,4 +1,4 @@
-"""File names of a campaign directory, and files that are either complete or absent."""
+"""File names in a campaign directory, and the writing of files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CampaignDirectory:
                 f"{self.path} already holds a campaign; continue it with --resume {self.path}, "
                 "or name another directory"
             )
-        # A killed creation leaves the first three, and a caller can have written the folders.
+        # An interrupted creation can leave the first three. The caller can have created the two folders.
         present -= {LOCK_NAME, f"{RECORD}.new", f"{RECORD}.new-journal", self.log.name, self.fingerprints.name}
         if present:
             raise StoreError(
@@ -57,7 +57,7 @@ class CampaignDirectory:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name the file or folder that cannot be written, in a `StoreUnwritable`."""
+    """Turn an `OSError` into a `StoreUnwritable` that names the file or folder."""
     try:
         yield
     except OSError as error:
@@ -66,7 +66,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def publish(unfinished: Path, path: Path) -> None:
-    """Give a complete file its name. The name survives a crash of the machine."""
+    """Rename a complete file to `path`. The new name survives a crash of the machine."""
     os.rename(unfinished, path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,6 +1,6 @@
 """Writes files from the record. Collie never reads them back.
 
-`results.jsonl` has one run per line, for grep and jq. `anomalies/ID/` has files for running an anomaly again.
+`results.jsonl` has one run per line, for grep and jq. `anomalies/ID/` has the files to reproduce an anomaly.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run_line(record: RunRecord) -> dict[str, Any]:
 def write_anomaly(
     directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly, run: RunRecord | None
 ) -> None:
-    """Write the files of one anomaly. `run` raised the suspicion."""
+    """Write the files of one anomaly. `run` is the run that raised the suspicion."""
     with Folder(directory.path) as campaign, campaign.below(ANOMALIES, anomaly.id, create_mode=0o777) as place:
         place.write("workload.json", [_pretty(render(anomaly.workload))])
         place.write("mfs.json", [_pretty(_explanation(anomaly))])

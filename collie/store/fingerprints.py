@@ -25,7 +25,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class KeptFingerprint:
-    """A fingerprint in a file. Host A has position 0. `number` is 1 at first, then the next per accepted change."""
+    """A fingerprint in a file. Host A has position 0. `number` begins at 1 and grows by one per accepted change."""
 
     host: str
     position: int
@@ -40,7 +40,7 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
         folder.parent.mkdir(parents=True, exist_ok=True)
     for position, (host, fingerprint) in enumerate(fingerprints.items()):
         number = max((each.number for each in kept if each.host == host), default=0) + 1
-        # A subsystem's name is free text. `HOST/DEVICE` stays distinct from a host `HOST_DEVICE`.
+        # A subsystem's name is free text. The + keeps `HOST/DEVICE` distinct from a host `HOST_DEVICE`.
         stem = re.sub(r"[^A-Za-z0-9._+-]", "_", host.replace("/", "+"))
         name = f"{stem}.json" if number == 1 else f"{stem}@{number}.json"  # no host name contains @
         content = {

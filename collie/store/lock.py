@@ -12,19 +12,19 @@ from collie.errors import StoreError, StoreUnwritable
 from collie.files import Folder
 from collie.store.directory import LOCK_NAME, writing
 
-_ATTEMPTS, _PAUSE_SECONDS = 10, 0.01  # `is_held` in a reader takes the lock for some microseconds
+_ATTEMPTS, _PAUSE_SECONDS = 10, 0.01  # a reader's `is_held` holds the lock for some microseconds
 
 
 class CampaignLock:
     """An exclusive lock on a campaign directory, held until `close`.
 
-    It uses a separate file: POSIX drops SQLite's locks when the process closes any other descriptor of the database.
+    The locked file is not the database: closing a second descriptor of the database would drop SQLite's POSIX locks.
     """
 
     def __init__(self, directory: Path) -> None:
         with writing(directory / LOCK_NAME), Folder(directory) as folder:
             self._file = folder.open(LOCK_NAME, os.O_RDWR | os.O_CREAT)
-        with suppress(OSError):  # a lock file of an earlier Collie is open to other users, who could hold it for ever
+        with suppress(OSError):  # other users could open the lock file of an earlier Collie and hold it for ever
             os.fchmod(self._file, 0o600)
         try:
             _take(self._file)
@@ -42,7 +42,7 @@ class CampaignLock:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def close(self) -> None:
-        """Release the campaign. The file stays: after its removal two processes could lock two files."""
+        """Release the lock. The file stays, because otherwise two processes could lock two different files."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -60,13 +60,13 @@ def is_held(directory: Folder) -> bool:
     """Whether a process writes the campaign. The check writes nothing and blocks no process."""
     try:
         file = directory.open(LOCK_NAME)
-    except (FileNotFoundError, PermissionError):  # another user's campaign, which only that user can write
+    except (FileNotFoundError, PermissionError):  # no lock file, or one that only another user can open
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # a file system without locks has no writer
+    except OSError:  # no writer can start on a file system without locks
         return False
     finally:
         os.close(file)

@@ -18,7 +18,7 @@ class MemoryStore:
     """A `ports.CampaignStore` in memory."""
 
     def __init__(self, header: CampaignHeader) -> None:
-        # Encoding turns a tuple into a list, as in a file. A resume compares headers.
+        # A resume compares headers. Encoding turns tuples into lists, as in a header from a file.
         self.header = decode(CampaignHeader, encode(header))
         self._runs: dict[int, RunRecord] = {}
         self._anomalies: dict[str, Anomaly] = {}

@@ -1,6 +1,6 @@
-"""Read-only access to a record. Only the index of a running campaign's log is written in its directory.
+"""Read-only access to a record. A reader writes only one file: the log's index of a running campaign.
 
-The state of a record decides how it is opened, each time after `vetting`:
+`vetting` first checks the files of a record. Then the state of the record decides how it is opened:
 
 * The user's own running campaign: `mode=ro`, with its log. SQLite writes readers' positions into the log's index.
 * A record at rest, without a log and of the current schema: `immutable=1`, in place. SQLite opens no other file and
@@ -8,8 +8,8 @@ The state of a record decides how it is opened, each time after `vetting`:
 * Any other record, such as that of a killed process, of an older schema, or another user's running campaign: a private
   copy below `$TMPDIR`, with its log replayed and its schema migrated.
 
-Readers block no process. If a writer starts or ends meanwhile, a copy is made again, and a record in place is reopened
-before its next answer is used.
+Readers block no process. If a writer starts or ends while Collie copies a record, the copy is repeated. If one starts
+or ends while Collie reads a record in place, the record is reopened before its next answer is used.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Reader:
 
     @property
     def is_current(self) -> bool:
-        """Whether earlier answers still hold, because no process has written since."""
+        """Whether earlier answers are still true, because no process has written since then."""
         return self._in_place is None or files_of(self._directory, to_write=False) == self._in_place
 
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""Runs as rows of the `runs` table. A `ValueError` refuses a row that no Collie wrote."""
+"""Converts runs to rows of the table `runs`, and back. A row that Collie cannot have written raises `ValueError`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_CHARACTERS = 200
 
 
 def to_row(record: RunRecord) -> tuple[Any, ...]:
-    """Return a run as a row for `INSERT`. Its required numbers are finite."""
+    """Return a run as a row for `INSERT`. Raises `ValueError` if a required number is not finite."""
     if not math.isfinite(record.finished_at_seconds):
         raise ValueError(f"run {record.run} finished at {record.finished_at_seconds} s")
     result = codec.encode_result(record.result)
@@ -51,7 +51,7 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
 
 
 def require_digest(values: Sequence[Any], digest: Any) -> None:
-    """Refuse a row whose checksum differs."""
+    """Raise `ValueError` if `digest` is not the checksum of a row's `values`."""
     if schema.digest(*values) != digest:
         raise ValueError("its checksum is wrong")
 

@@ -2,7 +2,7 @@
 
 1. `PRAGMA user_version` is the schema version. `PRAGMA application_id` marks the file as a campaign.
 2. Both are in the first 100 bytes of the file (sqlite.org/fileformat2.html, section 1.3), never only in the write-ahead
-   log. Thus a file of a later version is refused without opening it.
+   log. Thus Collie can refuse a file of a later version before it opens the file as a database.
 3. A migration takes the file from version n to n + 1 in one transaction. Published migrations never change.
 4. Only the writer of a campaign migrates it. A reader migrates a copy.
 """
@@ -61,7 +61,7 @@ def _first_tables(connection: sqlite3.Connection) -> None:
 
 
 def digest(*values: object) -> int:
-    """Return the checksum of a row. It protects against faulty disks, not against deliberate changes."""
+    """Return the checksum of a row. It reveals faults of a disk, but no deliberate changes."""
     check = zlib.crc32(b"(")  # of `repr(values)`, but one value at a time: samples take four times their size in `repr`
     for number, value in enumerate(values):
         check = zlib.crc32(f"{', ' if number else ''}{value!r}".encode(errors="surrogatepass"), check)
@@ -86,7 +86,7 @@ def stamp(connection: sqlite3.Connection) -> None:
 
 
 def _keys(connection: sqlite3.Connection, table: str) -> Iterator[tuple[int]]:
-    """Yield the key of every row by pages. Raises `DatabaseError` at a cycle of a damaged file."""
+    """Yield the key of every row, page by page. Raises `DatabaseError` if a damaged file contains a cycle."""
     select = f"SELECT rowid FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {_PAGE}"  # noqa: S608 - names are ours
     last = (-1 << 63,)
     while keys := connection.execute(select, last).fetchall():
@@ -104,7 +104,7 @@ def _checksums(connection: sqlite3.Connection) -> None:
 
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables, _checksums)
-"""Entry n - 1 makes version n from version n - 1."""
+"""The entry at index n - 1 migrates a file from version n - 1 to version n."""
 
 SCHEMA_VERSION = len(MIGRATIONS)
 
@@ -161,7 +161,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def require_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse other tables than Collie's, and views, triggers and indexes, which could run for ever."""
+    """Refuse tables other than Collie's. Refuse views, triggers and indexes, because they could run for ever."""
     try:
         if _tables(connection) == _own_tables(MIGRATIONS[: max(0, version_of(connection, path))]):
             return
@@ -186,7 +186,7 @@ def _own_tables(migrations: tuple[Callable[[sqlite3.Connection], None], ...]) ->
 
 
 def version_of(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the schema version of an open file, even if only the log has it."""
+    """Return the schema version of an open file, even if only its write-ahead log contains the version."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     refuse_newer(version, path)
     return version

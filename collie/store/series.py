@@ -1,6 +1,6 @@
-"""Packed samples. They are most of the bytes of a campaign, and only figures need them.
+"""Packs the samples of a run. Samples are most of the bytes of a campaign, and only figures need them.
 
-Most samples of a host name the same readings. Those names are written once, and the readings as rows.
+Most samples of a host have readings of the same names. The names are written once, and the values as rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEVEL = 1  # zlib: twice as fast as the default, and hardly larger on such text
 
 
 def encode_series(series: Sequence[Sample]) -> bytes | None:
-    """Pack samples, or return None if there are none. Above the limits, every second sample of each host is dropped."""
+    """Pack samples. Return None if there are none. Every second one of each host is dropped until the limits hold."""
     if not series:
         return None
     text = _text(series)
@@ -55,7 +55,7 @@ def _text(series: Sequence[Sample]) -> str:
 
 
 def decode_series(packed: Any) -> tuple[Sample, ...]:
-    """Unpack the result of `encode_series`. Raises `ValueError` above the limits, and for other data."""
+    """Unpack the result of `encode_series`. Raises `ValueError` for data above a limit, or of another form."""
     if packed is None:
         return ()
     raw: _Packed = typed(_Packed, read_json(require_few_values(_unpacked(packed), MAX_VALUES)))

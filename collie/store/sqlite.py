@@ -3,11 +3,11 @@
 1. `campaign.sqlite` is the record. All other files of the directory can be written from it again.
 2. A call that adds data returns when it is on disk (write-ahead log, `synchronous=FULL`).
 3. A campaign is created by one rename of a complete file in WAL mode. No rollback journal ever exists beside it.
-4. One process writes (`lock`). Any number can read (`reading`), and change nothing.
-5. A record of a later version (`schema`), or beside a file that SQLite would act on (`vetting`), is never opened.
-6. The record is untrusted: rows are read in order, in pages of limited size, and no more bytes in all than the file.
+4. One process writes (`lock`). Any number of processes can read (`reading`). They change nothing.
+5. Collie never opens a record of a later version (`schema`), or one beside a file that SQLite would change (`vetting`).
+6. The record is untrusted. Rows are read in order and in pages of limited size. Their sum cannot exceed the file.
 
-A refusal is a `StoreError`, a full or lost disk a `StoreUnwritable`.
+A refusal raises `StoreError`. A full or lost disk raises `StoreUnwritable`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from collie.store.reading import Reader, campaign_folder, files_of
 from collie.store.records import INSERT, SELECT_BETWEEN, SELECT_MEASURED, from_row, require_digest, tallied, to_row
 from collie.store.vetting import BESIDE, RECORD
 
-_PAGE = Page(200, 8 << 20)  # an abandoned `runs()` must not keep the log from being emptied
+_PAGE = Page(200, 8 << 20)  # a read per page, so that an abandoned `runs()` does not keep the log from being emptied
 _MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty anomalies, of some kilobytes each
 _ANOMALIES = Page(_MAX_ANOMALIES + 1, 8 << 20)
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class _Writer:
-    """The connection of the lock's holder, for the thread that created it."""
+    """The connection of the process that holds the lock. Only the thread that created it can use it."""
 
     is_current = True
     """Always true: no other process writes."""
@@ -83,7 +83,7 @@ class _Writer:
 
 
 class SqliteStore:
-    """A `ports.CampaignStore` in a directory, from `create` or `open`, for the thread that created it."""
+    """A `ports.CampaignStore` in a directory. Only the thread that called `create` or `open` can use it."""
 
     def __init__(self, directory: CampaignDirectory, held: ExitStack, *, writes: bool) -> None:
         source: Reader | _Writer = _Writer(directory.path) if writes else Reader(directory.path)
@@ -106,7 +106,7 @@ class SqliteStore:
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open a campaign to resume it, or to read it without a lock while another process may add to it."""
+        """Open a campaign to resume it. `read_only` takes no lock, so that another process can add to it meanwhile."""
         with ExitStack() as held:
             if not read_only:
                 with campaign_folder(path) as folder:
@@ -224,7 +224,7 @@ class SqliteStore:
         try:
             self.close()
         except StoreError:
-            if error is None:  # the first failure is reported, and the export can be repeated
+            if error is None:  # an earlier error is more important, and the export can be repeated
                 raise
 
     def _full(self, content: str) -> StoreError:
@@ -288,7 +288,7 @@ class SqliteStore:
         return self._answer(lambda connection: most.of(connection.execute(query, values)))
 
     def _answer(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Return an answer of the record. Ask again if the record changed meanwhile."""
+        """Return the answer of `ask`. Repeat the question if the record changed meanwhile."""
         while True:
             try:
                 with understood(self.directory.database):
@@ -305,13 +305,13 @@ class SqliteStore:
 def _make(directory: CampaignDirectory, header: CampaignHeader, calibration: Calibration) -> None:
     row = codec.dumps(codec.encode(header)), codec.dumps(codec.encode(calibration))
     try:
-        for suffix in ("", *BESIDE):  # files of a killed creation, or planted files
+        for suffix in ("", *BESIDE):  # files of an interrupted creation, or files that another user planted
             directory.unfinished.with_name(f"{directory.unfinished.name}{suffix}").unlink(missing_ok=True)
         directory.unfinished.touch(0o600, exist_ok=False)  # SQLite gives the files beside it the same mode
         with closing(sqlite3.connect(directory.unfinished, isolation_level=None)) as connection:
             schema.migrate(connection, directory.database)
             connection.execute("INSERT INTO campaign VALUES (1, ?, ?, ?)", (*row, schema.digest(*row)))
-            connection.execute("PRAGMA journal_mode = WAL")  # uses a rollback journal, so it comes before the rename
+            connection.execute("PRAGMA journal_mode = WAL")  # this uses a rollback journal, so it precedes the rename
         directory.log.mkdir(exist_ok=True)
         publish(directory.unfinished, directory.database)
     except (OSError, sqlite3.OperationalError) as error:

@@ -1,13 +1,13 @@
 """Checks of a record's files before SQLite opens them.
 
-SQLite replays a rollback journal (`-journal`) into the database, and deletes the super-journal that it names, at any
-path. It writes into the write-ahead log (`-wal`) and its index (`-shm`).
+SQLite replays a rollback journal (`-journal`) into the database. It deletes the super-journal that the journal names,
+at any path. It writes into the write-ahead log (`-wal`) and its index (`-shm`).
 
 1. A record has no rollback journal.
 2. Its files are regular files, not links.
-3. Log and index belong to the owner of the record. If SQLite will write them, they have no second link, which could be
-   a file elsewhere.
-4. The log begins like SQLite's logs, or with zeros: SQLite skips a log that was not written before a crash.
+3. Log and index belong to the owner of the record. If SQLite will write them, they have no second hard link, because
+   that could be another user's file.
+4. The log begins like SQLite's logs or with zeros. A crash can leave a log of zeros, which SQLite skips.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEVER_WRITTEN = bytes(4)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity and state of a file. Another file, or a change, gives other values."""
+    """Identity and state of a file. Two values differ if the file was replaced or changed."""
 
     device: int
     inode: int
@@ -61,7 +61,7 @@ class Files:
 
 
 def vetted(folder: Folder, *, to_write: bool) -> Files:
-    """Check and return the files of a record, for SQLite to read or `to_write`. Raises `StoreError`."""
+    """Check and return the files of a record, before SQLite reads or (`to_write`) writes them. Raises `StoreError`."""
     try:
         record = folder.stat(RECORD)
         if record is None:

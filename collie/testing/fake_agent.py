@@ -12,20 +12,20 @@ working directory (all keys optional)::
      "engine_dies": true,              the engine ends half a window after `start`
      "silent": true,                   the agent sends no samples
      "bytes_per_second": 1e9,          per flow
-     "swing": 0.25,                    share of that rate, alternately less and more from sample to sample
+     "swing": 0.25,                    share of that rate by which samples are alternately below and above it
      "victim_keeps": 0.25,             share of that rate that the flow `victim` keeps beside others
-     "wrong_bytes": 16,                of each responder's payload
+     "wrong_bytes": 16,                in the payload of each responder
      "counters": {"hw_counters": {"rcvd_pkts": 1000}},   increase per second
-     "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, the same without a run, 0 by default
+     "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, likewise while there is no run, 0 by default
      "qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}],
-     "qps_left": 2,                    at the end
+     "qps_left": 2,                    queue pairs that are left at the end
      "port": {"link_layer": "InfiniBand"},             replaces fields of the port
-     "fingerprint": {"nic.firmware": "2.0"},           likewise
-     "errors": {"transport retry counter exceeded": 2}}  of work requests, in runs of more than one queue pair
+     "fingerprint": {"nic.firmware": "2.0"},           replaces fields of the fingerprint
+     "errors": {"transport retry counter exceeded": 2}}  failed work requests, in runs of several queue pairs
 
 While a file `cut` exists, connections fail and nothing arrives.
 
-It appends each request, one word per line, to the file `asked`, and with its deadline in seconds to `deadlines`.
+It appends each request's name as a line to the file `asked`, and with its deadline in seconds to `deadlines`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _is_cut() -> bool:
 
 
 def fake_agent_program() -> bytes:
-    """Return this file."""
+    """Return the source of this file."""
     return Path(__file__).read_bytes()
 
 

@@ -45,11 +45,11 @@ class Planted:
 class FakeTestbed:
     """A `ports.Testbed` with planted anomalies, otherwise healthy and exactly at its bound.
 
-    A run is a function of (seed, run number, workload). The diagnostic counter `pressure` rises with every satisfied
+    A run depends only on (seed, run number, workload). The diagnostic counter `pressure` rises with every satisfied
     condition of a planted set, so that a guided search can climb.
 
     Attributes:
-        planted: its anomalies. The first one that covers a workload shows.
+        planted: its anomalies. A workload shows the first one that covers it.
         line_bps: payload bits/s of each receiving host.
         unsupported: returns why a workload cannot run, or None.
         noise: relative spread of all readings.

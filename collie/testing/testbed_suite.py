@@ -25,7 +25,7 @@ class TestbedSuite:
     """The behaviour that the engine relies on.
 
     Attributes:
-        workloads: run one by one. Override them if the testbed cannot run these.
+        workloads: workloads that the suite runs one by one. Override them if the testbed cannot run them.
         unsupported: a workload that the testbed cannot run, or None.
     """
 

@@ -35,7 +35,7 @@ class Sizes:
         return cls(tuple(sorted(set(sizes))), len(sizes), sizes)
 
     def holds(self, sizes: tuple[int, ...]) -> bool:
-        """Whether a list is among these."""
+        """Whether a list of sizes is among these."""
         if self.only is not None:
             return sizes == self.only
         if self.first is not None and sizes[0] not in self.first:
@@ -59,7 +59,7 @@ class Traffic:
         return cls(name, workload, fixed, Sizes.exactly(workload.messages))
 
     def holds(self, workload: Workload) -> bool:
-        """Whether it includes a workload, constraints aside."""
+        """Whether this traffic includes a workload, constraints aside."""
         return self.sizes.holds(workload.messages) and all(
             workload.get(name) in values for name, values in self.values.items()
         )
@@ -85,7 +85,7 @@ class Application:
         id: name of its file, or its description on the command line.
         title: one line for readers.
         space: the space of its values.
-        traffic: its kinds, at least one.
+        traffic: its kinds of traffic, at least one.
         keep: dimensions that it cannot change.
     """
 

@@ -20,7 +20,7 @@ class Constraint:
 
     Attributes:
         check: takes a workload or a draft with at least `fields`. Returns the fault and its remedy, or None.
-        more: ordered fields whose increase never breaks the rule. For others a decrease never does.
+        more: ordered fields whose increase never breaks the rule. For other ordered fields, a decrease never does.
     """
 
     fields: frozenset[str]

@@ -49,7 +49,7 @@ class Ordered:
     Attributes:
         low, high: limits of the range, inclusive.
         step: distance between values of the range.
-        ladder: ascending.
+        ladder: the steps, ascending.
         ladder_only: no value exists between two steps of the ladder (path MTUs).
     """
 
@@ -136,7 +136,7 @@ class Vector:
         return (*value[:index], self.element.neighbour(value[index], rng), *value[index + 1 :])
 
     def complaint(self, value: tuple[int, ...]) -> str | None:
-        """Return the reason why a list lies outside, if it does."""
+        """Return the reason why a list lies outside the range, if it does."""
         if len(value) > self.max_length:
             return f"{self.name} has {len(value)} elements; at most {self.max_length}"
         for item in value:
@@ -145,11 +145,11 @@ class Vector:
         return None
 
     def limited(self, most: int) -> Vector:
-        """Return the dimension with elements up to a value, as `Ordered.limited`."""
+        """Return the dimension with elements up to a value, as `Ordered.limited` does."""
         return self.with_element(self.element.limited(most))
 
     def with_element(self, element: Ordered) -> Vector:
-        """Return the dimension with a lower element."""
+        """Return the dimension with a smaller range of elements."""
         return replace(self, element=element, plain=tuple(min(value, element.high) for value in self.plain))
 
 

@@ -89,11 +89,11 @@ class Condition:
     value: Any
 
     def holds(self, workload: Workload) -> bool:
-        """Whether a workload satisfies it."""
+        """Whether a workload satisfies the condition."""
         return self.admits(feature_value(workload, self.dimension))
 
     def admits(self, actual: Any) -> bool:
-        """Whether a value satisfies it."""
+        """Whether a value satisfies the condition."""
         match self.op:
             case Op.AT_LEAST:
                 return bool(actual >= self.value)

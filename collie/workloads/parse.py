@@ -47,7 +47,7 @@ def _bytes(raw: Any) -> int:
 
 
 def _rate(raw: Any) -> int:
-    if isinstance(raw, int):  # exact, as a float is not
+    if isinstance(raw, int):  # an int stays exact, a float would not
         return _whole(raw)
     rate = parse_rate(raw)
     if not 1 <= rate <= _MAX_WHOLE and rate != 0:
@@ -99,7 +99,7 @@ def _in_turn(raw: Any) -> Sequence[Any]:
     """Return the items of a list, a single value or a mapping of values to weights."""
     if isinstance(raw, Mapping):
         weights = [_positive(weight) for weight in raw.values()]
-        least = gcd(*weights) or 1  # no weights, no list
+        least = gcd(*weights) or 1  # without weights the list is empty
         if sum(weights) // least > _MAX_IN_TURN:
             raise ValueError(
                 f"the weights {', '.join(map(str, weights))} make a list of {sum(weights) // least}; "

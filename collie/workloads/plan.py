@@ -18,7 +18,7 @@ ROLES = tuple(string.ascii_lowercase[: MAX_PARTNERS + 1])
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """`qps` queue pairs from one role (`a`, `b`, ...) to another or the same. A second such flow has a `label`."""
+    """`qps` queue pairs from one role (`a`, `b`, ...) to another or itself. A second such flow has a `label`."""
 
     requester: str
     responder: str
@@ -32,7 +32,7 @@ class Flow:
 
     @property
     def source(self) -> str:
-        """The other role."""
+        """The role that sends the payload."""
         return self.responder if self._fetches else self.requester
 
     @property
@@ -50,7 +50,7 @@ class Flow:
         return self.requester == self.responder
 
     def is_across_ports(self, machines: Mapping[str, str]) -> bool:
-        """Whether it joins two devices of one host. A role that `machines` lacks has a host to itself."""
+        """Whether the flow joins two devices of one host. A role that `machines` lacks has a host to itself."""
         if self.is_loopback or self.requester not in machines:
             return False
         return machines[self.requester] == machines.get(self.responder)
@@ -64,8 +64,8 @@ class Flow:
 def flows(workload: Workload) -> tuple[Flow, ...]:
     """Return the flows of a workload.
 
-    The first is A-B. Several requesters add C-B, D-B, ..., several responders A-C, A-D, .... `bidirectional` adds the
-    reverse of each. `loopback` adds a flow from the sink of A-B to itself. Without `remote`, the only flow is A-A.
+    The first flow is A-B. Several requesters add C-B, D-B, ..., several responders A-C, A-D, .... `bidirectional` adds
+    the reverse of each. `loopback` adds a flow from the sink of A-B to itself. Without `remote`, the only flow is A-A.
     """
     opcodes = workload.opcodes
     if not workload.remote:
@@ -97,7 +97,7 @@ class Stream:
 
     Attributes:
         returned: the part of a mixed flow that returns to its requester.
-        payloads: bytes of each work request that carries it, for one turn.
+        payloads: payload bytes of each work request of the stream, for one turn.
         per_request: mean payload bytes per work request of the flow.
     """
 

@@ -43,7 +43,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Removed values: `8193..16384`, or separated by commas."""
+    """Removed values: a range `8193..16384`, or values separated by commas."""
 
     dimension: str
     values: str

@@ -44,8 +44,8 @@ class ReferenceAnomaly:
         severity: published severity.
         cause: the root cause, as far as known.
         fix: state of the fix.
-        fix_text: the fix, or the statement in its place.
-        settings: of the simulated subsystem, where not the defaults.
+        fix_text: the fix, or what the source states instead.
+        settings: settings of the simulated subsystem other than its defaults.
         note: resolution of a gap or contradiction in the source, or empty.
     """
 

@@ -36,7 +36,7 @@ _MAX_TRIES = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One dimension. `checks` read it and otherwise only earlier ones."""
+    """One dimension. `checks` read only this and earlier dimensions."""
 
     dimension: Dimension
     candidates: tuple[Any, ...]
@@ -66,7 +66,7 @@ class Space:
     Attributes:
         dimensions: in the file's order, which is also the order of an MFS's conditions.
         rules: further constraints.
-        part_of: the space that an application's space was cut from.
+        part_of: for the space of an application, the space from which it was cut.
         base: values of the fixed fields and plain values of the others.
     """
 
@@ -146,8 +146,8 @@ class Space:
     def construct(self, pick: Callable[[Dimension, list[Any]], Any]) -> Workload:
         """Build a workload dimension by dimension.
 
-        `pick` chooses among the values that fit so far. For a list of sizes it gets lists of one, and can return longer
-        ones.
+        `pick` chooses among the values that fit so far. For a list of sizes it gets lists of one size, and can return
+        longer lists.
 
         Raises:
             ValueError: no attempt satisfies the constraints.

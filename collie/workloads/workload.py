@@ -108,7 +108,7 @@ class Workload:
         memory, peer_memory: memory type of the buffers on host A and on host B.
         requesters: hosts that request from host B: A, then C, D, ..., which are like A.
         responders: hosts that host A requests from: B, then C, D, ..., which are like B. One of the two is 1.
-        remote: traffic between hosts. Without, only the loopback of host A is left.
+        remote: whether there is traffic between hosts. Without it, only the loopback of host A is left.
         huge_pages: buffers lie on huge pages (2 MiB on x86-64), on every host.
         mrs_per_qp: memory regions per queue pair and end, used in turn.
         mr_bytes: bytes of each region.
@@ -117,7 +117,7 @@ class Workload:
         qps: queue pairs per direction and partner.
         mtu: path MTU in bytes.
         wqe_batch: work requests per post, for sends and for receives.
-        signal_every: posts per completion. Without effect with `sq_sig_all`.
+        signal_every: posts per completion. It has no effect with `sq_sig_all`.
         sge_count: scatter/gather entries per work request.
         sge_split: `even`, or bytes of the leading entries. The remaining entries share the rest evenly.
         send_wq_depth, recv_wq_depth: entries of the queues, kept full without `offered_bps`.
@@ -252,7 +252,7 @@ def _turn(
 def payloads(opcode: Opcode, more_opcodes: tuple[Opcode, ...], messages: tuple[int, ...]) -> tuple[int, ...]:
     """Return `Workload.payloads` of these fields."""
     if not more_opcodes and not opcode.is_atomic:
-        return messages  # the case of almost every workload, and hot
+        return messages  # true of almost every workload, and called often
     return tuple(size for _, size in _turn(opcode, more_opcodes, messages))
 
 

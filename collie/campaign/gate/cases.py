@@ -84,7 +84,7 @@ class GateCase:
         complete: whether all conditions are known. Otherwise the known conditions explain no workload.
         anomaly: argument of `collie reproduce`. A neighbour has that of its anomaly.
         symptom: None for a neighbour.
-        beside: for a neighbour, tells whether a workload breaks the same condition and no other.
+        beside: for a neighbour, the test whether another workload breaks the same condition and no other.
     """
 
     name: str

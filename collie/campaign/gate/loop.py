@@ -30,7 +30,7 @@ from collie.workloads.workload import Workload
 PURPOSE = "gate"
 _SETUP_TRIES = 3
 _NEIGHBOUR_SHARE = 0.4
-"""Share of the neighbours in the budget that the anomalies leave."""
+"""Share of the neighbours in the budget that is left after the anomalies."""
 _RESERVE = 0.15
 """Share of the search's budget for the comparison of its finds."""
 _FRESH_SIBLINGS = 3
@@ -47,7 +47,7 @@ class Gate:
         baseline: None when the baseline answers from its record.
         cases: known anomalies, then the baseline's.
         budget: common budget of both sides.
-        engine: makes the search, given the sets to skip.
+        engine: returns the search, given the feature sets to skip.
         name_found: returns the argument of `collie reproduce` for a find.
     """
 
@@ -103,7 +103,7 @@ class Gate:
         return sum(measurer.runs for measurer in self._measurers)
 
     def _limit(self, share: float) -> Budget:
-        """Return the budget that ends a part of the gate after its share of the rest."""
+        """Return the budget of one part of the gate, which may use this share of the remaining budget."""
         total, runs = self.budget, self._runs
         seconds = self._elapsed + share * (total.seconds - self._elapsed) if math.isfinite(total.seconds) else math.inf
         return Budget(seconds, None if total.runs is None else runs + math.ceil(share * (total.runs - runs)))
@@ -114,7 +114,7 @@ class Gate:
         measurer.budget = Budget(limit.seconds - others_seconds, runs)
 
     def _replay(self, cases: Sequence[GateCase], share: float, of_rest: float) -> list[GateCase]:
-        """Compare cases until the share `of_rest` of the budget's rest is spent. Return the cases left over."""
+        """Compare cases until the share `of_rest` of the remaining budget is spent. Return the cases left over."""
         limit = self._limit(of_rest)
         return [case for case in cases if not self._decide(case, share, limit)]
 
@@ -171,7 +171,7 @@ class Gate:
     def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> RunReading | None:
         """Run a workload on one side, and repeat a failed set-up. Return None if the side cannot run it.
 
-        `limit` is the budget of both sides together. `fresh` measures the plain sibling first, because testbeds drift.
+        `limit` is the budget of both sides. With `fresh`, the plain sibling is measured first, because testbeds drift.
         """
         measurer = self.candidate if side is Side.CANDIDATE else self.baseline
         assert measurer is not None
@@ -228,7 +228,7 @@ class Gate:
         return judged(Change.INCONCLUSIVE, "it shows, and the baseline never measured this workload")
 
     def _trusted(self, case: GateCase, comparison: Comparison, share: float) -> Comparison:
-        """Withdraw a new or worse decision that the record is too weak to support."""
+        """Withdraw the decision `new` or `worse` if the record is too weak to support it."""
         doubt = self.record.doubt(comparison.change, case.workload, case.is_alike, share, self.recipe)
         if doubt is None:
             return comparison

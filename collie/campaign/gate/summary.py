@@ -32,8 +32,8 @@ class GateSummary:
     Attributes:
         untested: number of neighbours that the budget did not reach.
         runs: number of runs of the candidate, and of the baseline.
-        elapsed_seconds: testbed time of both.
-        search: None without budget for it.
+        elapsed_seconds: testbed time of both sides.
+        search: the result of the search, or None if no budget was left for it.
         paired: whether the baseline was measured, not read from its record.
     """
 

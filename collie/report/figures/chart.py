@@ -22,7 +22,7 @@ _MIN_FOUND_HEIGHT, _FOUND_STEP = 110.0, 16.0
 
 @dataclass(frozen=True, slots=True)
 class AnomalyMarker:
-    """An anomaly at its confirmation."""
+    """An anomaly, at the time of its confirmation."""
 
     id: str
     seconds: float
@@ -171,12 +171,12 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
 
 
 def hosts_of(traces: Iterable[Trace]) -> list[str]:
-    """Return every host with a line."""
+    """Return every host that has a line in a trace."""
     return sorted({host for trace in traces for host, _ in trace.hosts})
 
 
 def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
-    """Drop normal runs evenly down to a limit."""
+    """Drop normal runs at even intervals, so that at most `most` normal runs are left."""
     normal = [point for point in points if not point.anomalous]
     stride = -(-len(normal) // most) or 1
     kept = {id(point) for point in normal[::stride]}
@@ -223,7 +223,7 @@ def _polyline(samples: Iterable[tuple[float, float | None]], across: Scale, up: 
         if value is None:
             drawing = False
             continue
-        # A single point between gaps is a line of no length, which round ends draw as a dot.
+        # A single point between gaps becomes a line of length 0. Its round ends make it a visible dot.
         parts.append(f"{'L' if drawing else 'M'}{across.place(seconds)} {up.place(value)}{'' if drawing else 'h0'}")
         drawing = True
     return "".join(parts)

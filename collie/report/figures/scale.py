@@ -23,7 +23,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A mapping of values from `low` to `high`, above 0 if logarithmic, to places from `start` to `end`."""
+    """Maps values from `low` to `high` to places from `start` to `end`. If logarithmic, values are above 0."""
 
     low: float
     high: float
@@ -51,7 +51,7 @@ class Scale:
 
 
 def scale_of(values: Iterable[float], start: float, end: float, *, decades: bool = True) -> Scale:
-    """Return a scale for all values: from 0 on, or logarithmic if they span three decades."""
+    """Return a scale for all values. It is logarithmic if they span three decades, else it begins at 0."""
     known = list(values)
     low, high = min(known), max(known)
     if decades and low > 0 and high > low * 10**_DECADES_FOR_A_LOGARITHM:

@@ -21,7 +21,7 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Connected cells with one mechanism, those farthest from the border first."""
+    """Connected cells with one mechanism. Cells farthest from the region's border come first."""
 
     mechanism: str
     cells: tuple[Cell, ...]
@@ -47,7 +47,7 @@ def title(drawn: SeverityMap) -> str:
 
 
 def fixed_text(drawn: SeverityMap) -> str:
-    """Return in words the other dimensions that are not plain."""
+    """Return in words the dimensions that are no axis and are fixed or not plain."""
     axes = {"messages" if axis.dimension == "message_bytes" else axis.dimension for axis in (drawn.x, drawn.y)}
     parts = [
         f"{name} {value_text(name, drawn.base.get(name))}"
@@ -111,7 +111,7 @@ def _connected(kinds: Sequence[Sequence[str | None]], start: Cell) -> set[Cell]:
 
 
 def _innermost_first(cells: set[Cell]) -> list[Cell]:
-    """Order cells by steps to the border, most first, then by distance from the centre."""
+    """Order cells by steps to the border, most steps first, then by distance from the centre, nearest first."""
     depth = {cell: 0 for cell in cells if any(other not in cells for other in _around(cell))}
     waiting = deque(sorted(depth))
     while waiting:

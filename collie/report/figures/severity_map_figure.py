@@ -1,4 +1,4 @@
-"""A severity map as a figure for a document 16 cm wide. The scale is always 0 to 1, so that two maps compare."""
+"""A severity map as a figure for a document 16 cm wide. The scale is always 0 to 1, so that maps are comparable."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _cells(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
     if np.isnan(values).any():
         from matplotlib.patches import Rectangle
 
-        # The hatching lies behind the cells, so that it shows where there are none.
+        # The hatching lies behind the cells, so that it is visible only where there are no cells.
         axes.add_patch(
             Rectangle((0, 0), 1, 1, transform=axes.transAxes, fill=False, hatch="////", edgecolor="#bbbbbb", zorder=0)
         )
@@ -277,7 +277,7 @@ def _box(centre: Pixels, width: float, height: float) -> Box:
 
 
 def _lines(text: str) -> list[str]:
-    """Break a list of values into lines, never within `mtu 1024`."""
+    """Break a list of values into lines, but never inside an item such as `mtu 1024`."""
     words = re.sub(
         r"(?<![,:;]) (?!and |raised |where |needed|single |value |of |the |axis)", "\N{NO-BREAK SPACE}", text
     )

@@ -1,4 +1,4 @@
-"""A minimal feature set as strips: a feature's ladder, filled inside the conditions."""
+"""A minimal feature set as strips. Each strip is the ladder of one feature, filled where the conditions hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _APART = 8.0
 
 @dataclass(frozen=True, slots=True)
 class LadderCell:
-    """A step of a ladder. It can be inside the conditions, `here` (of the simplest workload), and plain."""
+    """A step of a ladder: whether conditions hold, whether the simplest workload has it, and whether it is plain."""
 
     x: float
     width: float
@@ -64,7 +64,7 @@ def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
 
 
 def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
-    """Return the ladder of a feature, thinned to `MAX_CELLS`, with the values in `also`."""
+    """Return the values in `also` and the ladder of a feature, thinned to `MAX_CELLS` values in all."""
     steps = _steps(feature, space)
     if any(isinstance(step, str | bool | tuple) for step in (*steps, *also)):
         return tuple(dict.fromkeys((*steps, *also)))
@@ -109,7 +109,7 @@ def _strip(feature: str, conditions: Sequence[Condition], workload: Workload, sp
 
 
 def _labels(feature: str, steps: Sequence[Any], cells: Sequence[LadderCell]) -> tuple[tuple[float, str], ...]:
-    """Label the ends of the inside, then `here` and plain, both ends of the ladder, and all others that fit."""
+    """Label the steps that fit, by priority: ends of the filled part, `here` and plain, ends of the ladder, others."""
     taken: list[tuple[float, float]] = []
     labels = []
     for index in _by_weight(cells):

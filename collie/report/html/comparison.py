@@ -2,7 +2,7 @@
 
 1. Two anomalies are the same if their symptoms are related and the conditions of one hold for the simplest workload of
    the other. Names do not count.
-2. A campaign can lack an anomaly because it did not look. Therefore its runs inside the conditions are counted.
+2. A campaign can lack an anomaly because it never looked there. Thus its runs inside the conditions are counted.
 3. Severity is that of the workload that revealed the anomaly.
 """
 
@@ -18,7 +18,7 @@ from collie.report.html.finding import kinds_of
 from collie.search.anomaly import Anomaly
 
 _EQUAL_SEVERITY = 0.1
-"""Severities that differ by less are equal. Confirmations of one workload differ as much."""
+"""Severities that differ by less are equal. Two confirming runs of one workload can differ by as much."""
 
 
 class Likeness(StrEnum):
@@ -67,7 +67,7 @@ class InBoth:
 
     @property
     def change(self) -> SeverityChange:
-        """Severity here against there."""
+        """How the severity here differs from that in the other campaign."""
         difference = self.here.severity - self.there.severity
         if abs(difference) < _EQUAL_SEVERITY:
             return SeverityChange.ALIKE
@@ -139,7 +139,7 @@ def _side(name: str, store: CampaignStore, context: ReportContext) -> ComparedCa
 
 
 def _only_one(anomaly: Anomaly, elsewhere: ComparedCampaign) -> OnlyOne:
-    known = {anomaly.workload, anomaly.found_as}  # they replace the conditions while the anomaly has none
+    known = {anomaly.workload, anomaly.found_as}  # these are used if the anomaly has no conditions
     inside = [
         record.verdict
         for record in elsewhere.records

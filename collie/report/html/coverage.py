@@ -16,7 +16,7 @@ from collie.workloads.space import Space
 
 @dataclass(frozen=True, slots=True)
 class StepCount:
-    """Measured runs with one step of a ladder."""
+    """Number of measured runs at one step of a ladder, and how many of them are anomalous."""
 
     value: str
     runs: int
@@ -25,7 +25,7 @@ class StepCount:
 
 @dataclass(frozen=True, slots=True)
 class DimensionCoverage:
-    """One dimension."""
+    """The measured runs of one dimension, by step."""
 
     name: str
     steps: tuple[StepCount, ...]

@@ -32,7 +32,7 @@ SeriesOf = Callable[[int], Sequence[Sample]]
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A condition or dimension with the simplest and the plain value."""
+    """A condition or dimension, with its value in the simplest workload and its plain value."""
 
     name: str
     here: str
@@ -41,7 +41,7 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter per second over all hosts."""
+    """A counter's rate over all hosts, in the simplest workload and in plain traffic."""
 
     telling: DiscriminatingCounter
     here: float | None
@@ -50,12 +50,12 @@ class CounterRow:
 
 @dataclass(frozen=True, slots=True)
 class AnomalyView:
-    """One anomaly.
+    """One anomaly of the page.
 
     Attributes:
         covered: anomalies that its explanation covers.
-        readings, rises: those of `run`, which confirmed the anomaly, and of `sibling_run`.
-        counters: those of `simplest_run`, and of `simplest_sibling_run` or the median of `plain_runs` runs.
+        readings, rises: comparisons of `run`, which confirmed the anomaly, with `sibling_run`.
+        counters: rates in `simplest_run`, and in `simplest_sibling_run` or the median of `plain_runs` plain runs.
         traces, victim: those of `run`.
         commands: commands with their effects.
     """

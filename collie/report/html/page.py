@@ -33,7 +33,7 @@ _TAGS: Mapping[Symptom, str] = {
     Symptom.LOSS: "packet loss",
     Symptom.UNFAIRNESS: "starved queue pair",
 }
-"""Tags that are clearer than the symptom's words when they stand alone."""
+"""Short names of symptoms whose usual words are unclear outside a sentence."""
 
 
 def write_report(
@@ -60,7 +60,7 @@ def write_comparison(
 def write_page(text: str, path: Path, *, follow: bool = False) -> None:
     """Write a page atomically, or directly into a device such as /dev/stdout.
 
-    With `follow` the user chose the path. Without `follow` a link is replaced, because another user can have made it.
+    With `follow` a link is followed, because the user chose it. Otherwise a link is replaced: it can be another user's.
 
     Raises:
         UsageError: the page cannot be written, with `follow`.

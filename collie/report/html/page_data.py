@@ -1,4 +1,4 @@
-"""The readings behind the page's figures as embedded JSON, with six digits."""
+"""The readings behind the page's figures, embedded as JSON with six significant digits."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from collie.workloads.plan import sinks
 
 @dataclass(frozen=True, slots=True)
 class CounterComparison:
-    """One reading of a host. `field` is that of `HostMeasurement`."""
+    """One reading of a host here and in the plain sibling. `field` is its name in `HostMeasurement`."""
 
     host: str
     field: str
@@ -26,7 +26,7 @@ class CounterComparison:
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A counter that rose, per second over all hosts."""
+    """A counter that is higher than in the plain sibling, per second over all hosts."""
 
     counter: str
     here: float
@@ -36,7 +36,7 @@ class Rise:
 _MAX_RISES = 5
 _MIN_RISE = 2.0
 _SILENT = 1.0
-"""Events per second that count as no event, because a rise from 0 has no ratio."""
+"""Events per second that are added to both rates, because a rise from 0 has no ratio."""
 
 
 def rises_of(displayed: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:

@@ -20,7 +20,7 @@ def confirming_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord 
 
 
 def simplest_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the run of the simplest workload with the middle severity, or a confirming run."""
+    """Return the anomalous run of middle severity of the simplest workload. Without one, return a confirming run."""
     simplest = [record for record in records if record.workload == anomaly.workload and _shows(record, anomaly)]
     return _middle(simplest) or confirming_run(anomaly, records)
 

@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Runs with one cause. `example` is the first message, empty if equal to the cause."""
+    """Runs with one cause. `example` is the first message, or empty if that equals the cause."""
 
     kind: str
     cause: str
@@ -22,7 +22,7 @@ class FailureGroup:
 
 
 def unanswered(records: Iterable[RunRecord]) -> tuple[FailureGroup, ...]:
-    """Return the causes by kind, the most frequent first. Reasons that differ only in figures are one cause."""
+    """Return groups by kind, larger groups first. Reasons that differ only in their numbers form one group."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for record in records:
         for kind, cause, detail in _causes(record):

@@ -28,7 +28,7 @@ _MAX_DRAWN_SAMPLES = 50_000
 
 @dataclass(frozen=True, slots=True)
 class FingerprintRow:
-    """One field of each host's fingerprint. None is unknown."""
+    """One field of the fingerprints, with each host's value. None is an unknown value."""
 
     field: str
     values: tuple[Any, ...]
@@ -41,7 +41,7 @@ class FingerprintRow:
 
 @dataclass(frozen=True, slots=True)
 class CampaignView:
-    """The page. `purposes` and `outcomes` are numbers of runs."""
+    """The content of the page. `purposes` and `outcomes` count runs."""
 
     header: CampaignHeader
     context: ReportContext
@@ -59,7 +59,7 @@ class CampaignView:
 
 
 def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
-    """Return the page of a campaign."""
+    """Return the content of a campaign's page."""
     anomalies = store.anomalies()
     records = list(_read(store, anomalies))
     findings = findings_of(anomalies, records, _drawn(store), context.space, context.place)
@@ -81,7 +81,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
 
 
 def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRecord]:
-    """Yield the runs, with all counters of plain traffic and anomalies up to `_MAX_READINGS`."""
+    """Yield all runs. Plain and anomalous ones keep counters up to `_MAX_READINGS`, others only the driven counter."""
     left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     for record in store.runs(with_series=False):
         if (is_plain(record) or record.workload in displayed) and left > 0:
@@ -104,7 +104,7 @@ def _with_driven_counter_alone(record: RunRecord) -> RunRecord:
 
 
 def _drawn(store: CampaignStore) -> SeriesOf:
-    """Return a function that reads a run's samples, or none once the page is full."""
+    """Return a function that reads a run's samples. It returns none once the page has `_MAX_DRAWN_SAMPLES`."""
     left = _MAX_DRAWN_SAMPLES
 
     def series_of(run: int) -> Sequence[Sample]:

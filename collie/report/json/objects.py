@@ -1,4 +1,4 @@
-"""The JSON objects that commands print: units in key names, null for unknown. Independent of the store's schema."""
+"""The JSON objects that commands print. Keys name the unit. Null is unknown. The store's schema is independent."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def render_search(
     safety: SafetyRecord | None = None,
     dropped: Sequence[Drop] = (),
 ) -> Json:
-    """Return the object of `collie search`. `score` also adds each anomaly's `mechanism`."""
+    """Return the object of `collie search`. With a `score`, each anomaly also has its `mechanism`."""
     outlook = summary.discovery_estimate
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -120,7 +120,7 @@ def render_search(
 
 
 def with_safety(document: Json, safety: SafetyRecord | None) -> Json:
-    """Add the effect on the network."""
+    """Return a document with the effect on the network, if there is a record of it."""
     return {**document, "safety": render_safety(safety)} if safety else document
 
 

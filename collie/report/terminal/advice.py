@@ -18,7 +18,7 @@ from collie.workloads.units import format_bytes, format_list, format_value
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
-"""Runs before and after the change, by the position of the hit."""
+"""Runs before and after the advised change, by the position of the hit in the advice."""
 
 
 def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Sequence[str] = ()) -> str:

@@ -19,7 +19,7 @@ from collie.workloads.workload import render
 
 _DETAILED = (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED)
 ORDER = (*_DETAILED, Change.STILL, Change.HEALTHY, Change.UNSUPPORTED)
-"""Changes that need attention come first."""
+"""Order of the changes in the output. Those that need attention come first."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class GateContext:
         testbed_options: options of the candidate's testbed, space and recipe.
         under_test: fields in which the sides can differ.
         campaign: directory of the record.
-        started: begin of the gate, RFC 3339, UTC.
+        started: time at which the gate began, RFC 3339, UTC.
         safety: safety record of each side.
     """
 
@@ -63,7 +63,7 @@ def headline(summary: GateSummary, context: GateContext) -> str:
 
 
 def anomalies(summary: GateSummary, change: Change) -> tuple[CaseResult, ...]:
-    """Return the cases with this change. Only changed neighbours count."""
+    """Return the cases with this change. Neighbours are included only if their result changed."""
     quiet = (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED)
     return tuple(r for r in summary.of(change) if r.case.kind is not CaseOrigin.NEIGHBOUR or change not in quiet)
 
@@ -142,7 +142,7 @@ def _case_lines(result: CaseResult, context: GateContext) -> Iterator[str]:
 
 
 def confidence(comparison: Comparison) -> str:
-    """Return the confidence, empty without one."""
+    """Return the confidence of a comparison in words, empty if it has none."""
     if comparison.confidence is None:
         return ""
     return "over 99.9 %" if comparison.confidence > 0.999 else f"{100 * comparison.confidence:.3g} %"

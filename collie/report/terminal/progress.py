@@ -30,7 +30,7 @@ def doing(standing: CampaignProgress) -> str:
 
 
 def pace(standing: CampaignProgress) -> str:
-    """Return runs per minute, and testbed time against wall time."""
+    """Return runs per minute, and testbed time compared with wall time."""
     if standing.runs_per_minute is None:
         return ""
     ratio = standing.testbed_seconds_per_second

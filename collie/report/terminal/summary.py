@@ -40,7 +40,7 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
 
 
 def render_measurement(judged: JudgedRun) -> str:
-    """Return one run with every counter."""
+    """Return the measurement of one run, with every counter."""
     result = judged.result
     lines: list[Line] = [Text(_traffic(judged), "bold")]
     if isinstance(result, SetupFailed):
@@ -58,7 +58,7 @@ def render_measurement(judged: JudgedRun) -> str:
 
 
 def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:
-    """Return a reproduction."""
+    """Return the result of a reproduction."""
     return _styled(Text(line.text, line.style) for line in trial_lines(name, reproduction, changed))
 
 

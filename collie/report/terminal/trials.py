@@ -1,4 +1,4 @@
-"""The result of a reproduction as lines, also for a bundle without libraries."""
+"""The result of a reproduction as lines. A bundle uses this module, too, so it needs no libraries."""
 
 from __future__ import annotations
 
