@@ -9,7 +9,7 @@ _BUSY = 0.99
 
 
 def bottleneck(state: SteadyState) -> str:
-    """Return the busiest resource of one point in words, or `window` when none is busy."""
+    """Return the busiest resource of one point in words. If none is busy, return what limits the sender."""
     busy = []
     for role, load in (("source", state.source), ("sink", state.sink)):
         host = "ab"[(role == "sink") != bool(state.traffic.is_read)]
@@ -21,4 +21,6 @@ def bottleneck(state: SteadyState) -> str:
     value, name = max(busy)
     if value > _BUSY:
         return name
+    if state.forth.limit >= state.traffic.offered * _BUSY:
+        return "offered load"
     return "WQE fetches" if state.forth.limit >= state.costs.fetch_limit * _BUSY else "window"

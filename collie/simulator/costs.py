@@ -35,8 +35,9 @@ STEADY: Final = (
     "ordered reads",
     "peer-to-peer reads",
 )
-TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
-CREDITS, STAGING, MEMORY, WIRE, ORDERED_READS, PEER_READS = 6, 7, 8, 10, 11, 12
+TRANSMIT, TAGS, CREDITS = map(STEADY.index, ("transmit engine", "PCIe read tags", "receive credits"))
+MEMORY, WIRE = map(STEADY.index, ("memory", "wire"))
+ORDERED_READS, PEER_READS = map(STEADY.index, ("ordered reads", "peer-to-peer reads"))
 
 ARRIVAL: Final = (
     "receive engine",
@@ -48,7 +49,8 @@ ARRIVAL: Final = (
     "ordered writes",
     "peer-to-peer writes",
 )
-ENGINE, PLACEMENT, ARBITER, SOCKET_LINK, ORDERED_WRITES, PEER_WRITES = 0, 1, 4, 5, 6, 7
+ENGINE, PLACEMENT = map(ARRIVAL.index, ("receive engine", "placement"))
+SOCKET_LINK, PEER_WRITES = map(ARRIVAL.index, ("socket link", "peer-to-peer writes"))
 
 CQE_BYTES: Final = 64 + WRITE_HEADER_BYTES
 
@@ -217,7 +219,7 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
         spilled = t.is_read * t.packets * pushed_out(n, t.qps * t.started, reads.pending_requests)
         refetched = t.is_read * excess(n, t.wqe_batch, t.outstanding)
     bursts = t.is_rc * t.one_turn * pushed_out(n, t.wqe_batch, arbiter.burst_wqes)
-    held = t.is_rc_write * t.small_beside_bulk * overrun(n, t.wqe_batch, acks.burst_messages)
+    held = t.two_way * t.is_rc_write * t.small_beside_bulk * overrun(n, t.wqe_batch, acks.burst_messages)
     moving = t.wire * bit
     ordered = t.two_way * (t.ordering_waits > 0)  # without waits it is as wide as the port
     return _Message(
@@ -241,8 +243,8 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
         ordered_write=ordered * t.ordering_waits * pcie.ordered_write_wait_seconds,
         flushes=t.is_rc * t.streamed * t.two_way,
         pending=spilled / reads.spilled_packets_per_second,
-        turned=bursts * t.packets / arbiter.packets_per_second,
-        scatter=refetched * t.long_list * t.packets * reads.scatter_wait_seconds,
+        turned=t.two_way * bursts * t.packets / arbiter.packets_per_second,
+        scatter=t.two_way * refetched * t.long_list * t.packets * reads.scatter_wait_seconds,
         answered=held * acks.wait_seconds * acks.blocks_data,
         events=Events(
             refetched=refetched,

@@ -28,14 +28,13 @@ from itertools import repeat
 from math import inf
 from typing import Final, NamedTuple
 
-from collie.simulator.costs import STEADY, HostCosts, PathCosts
+from collie.simulator.costs import WIRE, HostCosts, PathCosts
 from collie.simulator.hardware import Subsystem
 from collie.simulator.model import FlowRates, SteadyState, with_full_queues, yielding
 from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.traffic import TrafficArrays
 from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
 
-_WIRE: Final = STEADY.index("wire")
 _TAILS: Final = ((0.01, 2.326), (0.001, 3.090))
 """Share of slower messages, and the matching quantile of the standard normal distribution."""
 _FULL: Final = 1.0 - 1e-9
@@ -151,7 +150,7 @@ def _ways(source: Subsystem, sink: Subsystem, state: SteadyState) -> Iterator[_W
     into = there.steady.loop, there.arrival.loop
     yield _Way(
         *(loop, sink, sink, there, there, there.steady.loop, into),
-        *(at_sink, at_sink, pauses, 0.0, state.sink.upstream, (there.late, there.late)),
+        *(at_sink, at_sink, 0.0, 0.0, state.sink.upstream, (there.late, there.late)),
         is_loop=True,
     )
 
@@ -296,7 +295,7 @@ def _waits_against(t: TrafficArrays, way: _Way, n: Numbers) -> Iterator[_Wait]:
     if way.is_loop or not n.anywhere(t.is_rc):
         return
     paths = way.receiver.steady
-    wire = PathCosts(paths.out[_WIRE : _WIRE + 1], paths.into[_WIRE : _WIRE + 1], ())
+    wire = PathCosts(paths.out[WIRE : WIRE + 1], paths.into[WIRE : WIRE + 1], ())
     wait = _busiest(list(_stages(wire, way.arriving, wire.into, n)), t.spread + t.wqe_batch - 1.0, None, n)
     yield _Wait(t.is_rc * wait.busy, t.is_rc * wait.mean, t.is_rc * wait.depth)
     yield _pause(t.is_rc * way.unanswered, way.start)

@@ -154,12 +154,11 @@ def _diagnostics(
     engine_busy = _waiting(n, arrival[ENGINE]) * arrivals + _waiting(n, steady[TRANSMIT]) * departures
     lost = 1.0 - (load.kept if state.lossless else load.kept * load.accepted)
     ordered = t.two_way * subsystem.pcie.strict_ordering
-    lookups = 1.0 / n.least(t.wqe_batch, subsystem.translation_cache.look_ahead_messages)
     return _Diagnostics(
         receive_wqe_cache_miss=inbound * (receives.pushed_out + receives.on_demand * sets.receive_misses),
         sq_wqe_cache_miss=asked * (_wqe_misses(sets.send_wqes, subsystem.send_wqe_cache.entries) + events.refetched),
-        icm_cache_miss=(messages / state.costs.visit_wqes + asked / t.wqe_batch) * sets.context_misses,
-        mtt_cache_miss=messages * lookups * sets.translation_misses,
+        icm_cache_miss=((messages - asked) / state.costs.visit_wqes + asked / t.wqe_batch) * sets.context_misses,
+        mtt_cache_miss=messages * sets.translation_misses,
         reqsl_cache_miss=inbound * events.spilled,
         ack_context_miss=acknowledged,
         pcie_internal_back_pressure=_backed_up(n, load.upstream),

@@ -53,8 +53,8 @@ def receives_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Receives:
         dropping = dropping + took * (queues.when_missing is WhenMissing.DROP)
     datagram, reliable = subsystem.datagram_receives, subsystem.reliable_receives
     # One packet of RC consumes its receive at once. The later packets of a longer message need the receive again.
-    returning = t.is_rc * t.several_packets * _overrun(reliable, t, n)
-    demanding = t.is_ud * _overrun(datagram, t, n)
+    returning = t.is_rc * t.several_packets * _share_pushed_out(reliable, t, n)
+    demanding = t.is_ud * _share_pushed_out(datagram, t, n)
     return Receives(
         fetches=fetches,
         wqe_read=(t.receives * t.receive_wqe + COMPLETION_HEADER_BYTES * fetches) / subsystem.pcie.bytes_per_second,
@@ -67,6 +67,6 @@ def receives_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Receives:
     )
 
 
-def _overrun(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
+def _share_pushed_out(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
     long_queue = pushed_out(n, t.recv_depth, queues.resident_wqes_per_queue)
     return t.receives * pushed_out(n, t.wqe_batch, queues.prefetch_wqes) * long_queue

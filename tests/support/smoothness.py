@@ -1,7 +1,7 @@
 """Steps of the model: how much one unit of one dimension decides.
 
-From each witness of a subsystem, each ordered dimension walks over its ladder. Neighbours that differ by more than
-`MAX_STEP` in any reading are bisected down to one unit.
+From each witness of a subsystem, each ordered dimension walks over its ladder and points between. Neighbours that
+differ by more than `MAX_STEP` in any reading are bisected down to one unit.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collie.workloads.workload import Workload
 
 MAX_STEP: Final = 0.10
 """Share of the sibling's throughput, or of the time in pause."""
+_BETWEEN: Final = 7
 _PAGE_BYTES: Final = 4096
 SMALL_INTEGER: Final = 16
 """One unit of a smaller count is more than 6 % of it."""
@@ -88,7 +89,7 @@ def steps(file: SubsystemFile, space: Space) -> Iterator[Step]:
     readings = _readings(hardware, space)
     for witness in file.witnesses:
         for walk in walks(space, witness.trigger):
-            runnable = [value for value in walk.ladder if _runs(hardware, space, walk.at(value))]
+            runnable = [value for value in _refined(walk) if _runs(hardware, space, walk.at(value))]
             for low, high in pairwise(runnable):
                 for found in _bisected(readings, walk, low, high):
                     low_value, high_value, size = found
@@ -100,6 +101,14 @@ def steps(file: SubsystemFile, space: Space) -> Iterator[Step]:
                         size,
                         _exempt(walk, low_value, high_value),
                     )
+
+
+def _refined(walk: Walk) -> Iterator[int]:
+    """Yield the ladder with points between, so that what rises and falls again between two steps is seen."""
+    for low, high in pairwise(walk.ladder):
+        between = (round((high - low) * part / (_BETWEEN + 1) / walk.unit) * walk.unit for part in range(_BETWEEN + 1))
+        yield from dict.fromkeys(low + step for step in between)
+    yield walk.ladder[-1]
 
 
 def _bisected(

@@ -24,3 +24,7 @@ def test_datagrams_that_come_before_their_receive_name_it() -> None:
     )
     drops = F.with_part("datagram_receives", fetch_seconds=100e-6)
     assert bottleneck(evaluate(drops, witness)) == "receives that come too late of host b"
+
+
+def test_a_flow_that_gets_all_that_it_is_offered_is_limited_by_its_offer() -> None:
+    assert bottleneck(evaluate(F, Workload(qps=8, offered_bps=10**9))) == "offered load"

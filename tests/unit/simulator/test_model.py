@@ -72,6 +72,13 @@ def test_nothing_carries_more_than_it_can(subsystem: Subsystem, workload: Worklo
         assert flow.offered <= flow.limit * SLACK
 
 
+@settings(max_examples=300)
+@given(HARDWARE, WORKLOADS)
+def test_a_host_that_receives_no_payload_pauses_nobody(subsystem: Subsystem, workload: Workload) -> None:
+    one_way = workload.with_(direction=Direction.UNIDIRECTIONAL, loopback=False)
+    assert evaluate(subsystem, one_way).source.accepted == 1
+
+
 @settings(max_examples=200)
 @given(HARDWARE, WORKLOADS)
 def test_network_traffic_never_exceeds_the_data_sheet(subsystem: Subsystem, workload: Workload) -> None:
