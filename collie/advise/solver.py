@@ -1,8 +1,8 @@
 """An exact decision whether any workload of some traffic satisfies a set of rules, over every value of every range.
 
 A *box* is a set of values for each dimension. A *rule* reads a few dimensions: a constraint of the space, or a
-condition on a derived feature. Rules with one easier side per range (`Constraint.more`) are decided for a whole box at
-its two corners:
+condition on a derived feature. If each range has one end that is easier for a rule (`Constraint.more`), the rule is
+tried at two corners of the box:
 
 1. Broken at the easiest corner: no workload satisfies the rule, and the box is dropped.
 2. Satisfied at the hardest corner: every workload satisfies the rule, and the rule is dropped within the box.
@@ -10,8 +10,8 @@ its two corners:
 4. Then the workload nearest to a target is tried. When it breaks a rule, a dimension of that rule is halved. Dimensions
    without order, or without an easier side, are split value by value.
 
-Ranges are finite and halves are smaller, so this ends. Only (1) and (3) drop workloads, so the answer is exact. A list
-of values of a derived feature starts as the range around them. A workload in a gap of the list splits the range there.
+Ranges are finite and halves are smaller, so this ends. Only (1) and (3) drop workloads, so the answer is exact. If
+a condition lists values of a derived feature, their whole range is searched. A workload found in between splits it.
 
 The worst case is exponential in the number of dimensions, so steps are bounded (`effort.py`).
 """
@@ -107,7 +107,7 @@ def _search(box: Box, rules: Sequence[BoxRule], target: Workload) -> Workload | 
 
 
 def _listed(conditions: Sequence[Condition]) -> tuple[list[Condition], dict[str, Values]]:
-    """Return the tightest other conditions, and the values of `in` and `==` on derived features and messages."""
+    """Split conditions: `in` and `==` on derived features or messages become values, the tightest others stay."""
     others: list[Condition] = []
     tightest: dict[tuple[str, Op], Condition] = {}
     listed: dict[str, Values] = {}
@@ -211,12 +211,12 @@ def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
 
 
 def _cuts(splits: Sequence[str | tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the sizes that fill leading entries of a split. Between two of them, growth never shortens an entry."""
+    """Return sizes that exactly fill the first entries of a split. Between two of these, growth shortens no entry."""
     return tuple(sorted({total for split in splits if not isinstance(split, str) for total in accumulate(split)}))
 
 
 def _lists(sizes: Sizes, longest: int, cuts: Sequence[int], target: Workload) -> Iterator[tuple[Values, ...]]:
-    """Yield the values of each message of a list: first the target's, then every length and every side of each cut."""
+    """Yield lists of ranges, one per message: the target's sizes, then all lengths, with each piece between cuts."""
     if sizes.only is not None or sizes.holds(target.messages):
         yield tuple((size,) for size in sizes.only or target.messages)
     if sizes.only is None:

@@ -45,8 +45,8 @@ class Confirmation:
         false_chance: declared limit on the chance of a false anomaly in 1,000 runs. A recipe that exceeds it is
             refused. None declares no limit.
 
-    With 2 of 3, an anomaly in 80 % of the runs is confirmed with 0.8^2 (3 - 2 x 0.8) = 90 %. A disturbance of 5 % of
-    the runs is confirmed with 0.7 %.
+    With 2 of 3, an anomaly that 80 % of the runs show has a chance of 0.8^2 (3 - 2 x 0.8) = 90 % to be confirmed. For a
+    disturbance of 5 % of the runs the chance is 0.7 %.
     """
 
     needed: Count = 2
@@ -66,7 +66,7 @@ class Confirmation:
                 return verdict.margin >= self.clear_pause
             case Symptom.LOW_THROUGHPUT:
                 return verdict.margin >= self.clear_deficit
-        # One error or wrong byte suffices, and a queue pair cannot lack more than its whole share.
+        # Never clear: for errors and wrong bytes the threshold is one, and unfairness cannot exceed 100 %.
         return False
 
     def siblings(self, suspicion: Verdict) -> int:

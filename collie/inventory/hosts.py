@@ -58,7 +58,7 @@ def disjoint(
 
 
 def sharing(endpoints: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the hosts with several endpoints, and those endpoints. `endpoints` maps any key to its host."""
+    """Return the hosts with several endpoints, and those endpoints. `endpoints` maps each endpoint to its host."""
     by_host: dict[str, list[str]] = {}
     for key, host in endpoints.items():
         by_host.setdefault(host, []).append(key)

@@ -14,11 +14,11 @@ Algorithm.
    either answer excludes half. Among equal candidates the plainest is run, so the finding becomes simpler.
 3. *Stop* when the answers of all candidates are nearly certain. The most probable hypothesis is the MFS.
 
-Invariant. The finding lies inside every hypothesis. A healthy run costs each hypothesis that covers it a factor of
-`false_negative_rate`, so the MFS covers a healthy run only if every alternative fits worse.
+Invariant. The finding lies inside every hypothesis. A healthy run multiplies the odds of each hypothesis that covers it
+by about `false_negative_rate`, so the MFS covers a healthy run only if every alternative fits worse.
 
 Worked example. In space `nsdi22` an anomaly needs `wqe_batch >= 16` and `mtu <= 1024`. The finding (seed 3 of `Random`)
-has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain: 46 limits. The 24 probes are
+has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain. 46 limits are possible. The 24 probes are
 
     probe    answer
     1-7      reproduced   makes nine dimensions plain, several at once
