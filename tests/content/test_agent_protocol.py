@@ -183,7 +183,8 @@ def test_the_limits_are_those_of_the_code() -> None:
         for limit in (requests.MAX_ENDS, requests.MAX_QPS, requests.MAX_PROCESSES, workload.MAX_REQUESTS_IN_TURN)
     ]
     low, high = SECONDS["deadline_seconds"]
-    assert f"{requests.DEFAULT_DEADLINE_SECONDS:g} by default,\n{low:g} to {high:g}" in PAGE
+    stated = f"Its default is {requests.DEFAULT_DEADLINE_SECONDS:g}, and its range is {low:g} to {high:g}."
+    assert stated in " ".join(PAGE.split())
     assert f"version {PROTOCOL}." in PAGE
     assert f"{pulse.SILENCE_SECONDS:g} s after its loop has stopped" in PAGE
 

@@ -116,7 +116,7 @@ FIGURES = [
     ("security.md", "and 500 anomalies", sqlite._MAX_ANOMALIES, 500),
     ("security.md", "a copy 1 GiB", reading.MAX_COPIED_BYTES, 1 << 30),
     ("security.md", "half a million counters", view._MAX_READINGS, 500_000),
-    ("security.md", "draws 50,000 samples", view._MAX_DRAWN_SAMPLES, 50_000),
+    ("security.md", "at most 50,000 samples", view._MAX_DRAWN_SAMPLES, 50_000),
     ("security.md", "lines of at most 16 MiB, with deadlines", LONGEST_REQUEST_BYTES, 16 * MIB),
     ("faults.md", "a lease of 6 s", session.LEASE_SECONDS, 6.0),
     ("faults.md", "shows `died` after half a minute", status._SILENCE_SECONDS, 30.0),
@@ -136,14 +136,14 @@ FIGURES = [
     ("security.md", "A message shows at most 50 problems", errors.MAX_PROBLEMS, 50),
     ("safety.md", "| `pause_ms_per_second` | 200 ms |", REAL_HOSTS.pause_per_second, 0.2),
     ("safety.md", "| `pause_seconds_per_campaign` | 120 s |", REAL_HOSTS.pause_per_campaign, 120.0),
-    ("safety.md", "Pause of less than 150 ms in the first two seconds", measurement.START_UP_PAUSE_SECONDS, 0.15),
+    ("safety.md", "shorter than 150 ms in total", measurement.START_UP_PAUSE_SECONDS, 0.15),
     ("safety.md", "watches the ports for one second", DEFAULT_TIMING.idle_seconds, 1.0),
     ("safety.md", "exceed 100 per second", idle.BACKGROUND_PACKETS, 100.0),
     ("safety.md", "lease: 6 s without a line", session.LEASE_SECONDS, 6.0),
     ("safety.md", "ends after 7 s without its pulse", pulse.SILENCE_SECONDS, 7.0),
     ("safety.md", "A ping every 1.5 s", protocol.PING_SECONDS, 1.5),
-    ("safety.md", "beyond half a second", loop.LATE_SECONDS, 0.5),
-    ("safety.md", "asks again for up to 15 s", DEFAULT_TIMING.release_seconds, 15.0),
+    ("safety.md", "longer than half a second", loop.LATE_SECONDS, 0.5),
+    ("safety.md", "repeats the count for up to 15 s", DEFAULT_TIMING.release_seconds, 15.0),
 ]
 
 
@@ -166,12 +166,12 @@ def test_hosts_are_silent_within_ten_seconds() -> None:
 def test_the_fuzz_suite_is_as_large_as_it_is_said_to_be() -> None:
     text = " ".join(PAGES["security.md"].split())
     quick = (ROOT / "tests" / "property" / "test_hostile.py").read_text(encoding="utf-8")
-    least, most = re.search(r"spoils (\d+) to (\d+) valid inputs", text).groups()  # type: ignore[union-attr]
+    least, most = re.search(r"corrupts (\d+) to (\d+) valid inputs", text).groups()  # type: ignore[union-attr]
     sizes = [int(size) for size in re.findall(r'": (\d+)', quick)]
     assert (int(least), int(most)) == (min(sizes), int(re.search(r"name, (\d+)\)", quick)[1]))  # type: ignore[index]
     long = (ROOT / "scripts" / "acceptance" / "fuzz.py").read_text(encoding="utf-8")
-    assert "Three fifths of its changes are structural" in text
+    assert "Three fifths of its changes alter the structure" in text
     assert "STRUCTURAL_SHARE = 0.6" in long
-    assert "2 GiB of address space, or 600 s for one input" in text
+    assert "2 GiB of address space or 600 s" in text
     assert "ADDRESS_SPACE_BYTES = 2 << 30" in long
     assert '"-timeout=600"' in long
