@@ -185,8 +185,8 @@ def test_the_limits_are_those_of_the_code() -> None:
     low, high = SECONDS["deadline_seconds"]
     stated = f"Its default is {requests.DEFAULT_DEADLINE_SECONDS:g}, and its range is {low:g} to {high:g}."
     assert stated in " ".join(PAGE.split())
-    assert f"version {PROTOCOL}." in PAGE
-    assert f"{pulse.SILENCE_SECONDS:g} s after its loop has stopped" in PAGE
+    assert f"version {PROTOCOL} of the protocol" in PAGE
+    assert f"If the agent's loop stops, they end by themselves after {pulse.SILENCE_SECONDS:g} s." in PAGE
 
 
 def test_every_kind_of_error_is_listed() -> None:
