@@ -231,7 +231,7 @@ def outside() -> Result:
         anomalous = np.count_nonzero(_truth(name).severities(points))
         surprises = set(credited) - {None} - set(planted(_file(name)))
         unexplained = anomalous - (len(points) - credited[None])
-        fine &= anomalous <= 0.25 * len(points) and not surprises and not unexplained
+        fine &= anomalous <= 0.05 * len(points) and not surprises and not unexplained
         by = ", ".join(f"`{who}` {count}" for who, count in credited.most_common() if who)
         rows.append((name, f"{len(points):,} outside all regions", f"{anomalous / len(points):.1%}", by))
         anywhere = _drawn(_file(name), OUTSIDE, lambda _: True)
@@ -239,6 +239,8 @@ def outside() -> Result:
         total = len(anywhere) - everywhere[None]
         by = ", ".join(f"`{who}` {count / len(anywhere):.2%}" for who, count in everywhere.most_common() if who)
         rows.append((name, f"{len(anywhere):,} anywhere", f"{total / len(anywhere):.1%}", by))
+        rare = (Mechanism.SOCKET_LINK, Mechanism.PEER_TO_PEER_REDIRECT, Mechanism.LOOPBACK_INCAST)
+        fine &= sum(everywhere[who] for who in rare) <= 0.05 * len(anywhere)
     return _rows(("on", "points", "anomalous", "by mechanism"), rows), fine
 
 

@@ -21,6 +21,7 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.dimension import Ordered
 from collie.workloads.space import Space
 from collie.workloads.workload import EVEN, Workload
+from tests.support.smoothness import shares_of_sibling
 
 STEPS: Final = 96
 MAX_PAUSE: Final = 0.001
@@ -128,9 +129,8 @@ def _lost(state: SteadyState, plain: SteadyState) -> bool:
     """Whether pause or the missing throughput of a host passes its limit."""
     if max(state.pause_ratio()) > MAX_PAUSE:
         return True
-    bps, pps = max(plain.delivered_bps()), max(plain.delivered_pps())
-    hosts = zip(state.receives(), state.delivered_bps(), state.delivered_pps(), strict=True)
-    return any(gets and max(bits / bps, packets / pps) < 1.0 - MAX_LOSS for gets, bits, packets in hosts)
+    shares = zip(state.receives(), shares_of_sibling(state, plain), strict=True)
+    return any(gets and share < 1.0 - MAX_LOSS for gets, share in shares)
 
 
 def _highest(hardware: Subsystem, workload: Workload) -> dict[str, float]:

@@ -139,12 +139,12 @@ def _readings(hardware: Subsystem, space: Space) -> Callable[[Workload], Reading
     def of(workload: Workload) -> Readings:
         state = evaluate(hardware, workload)
         plain = evaluate(hardware, siblings(workload))
-        return (*_shares(state, plain), *state.pause_ratio())
+        return (*shares_of_sibling(state, plain), *state.pause_ratio())
 
     return of
 
 
-def _shares(state: SteadyState, plain: SteadyState) -> tuple[float, ...]:
+def shares_of_sibling(state: SteadyState, plain: SteadyState) -> tuple[float, ...]:
     """Return per host the delivered share of the sibling's best host: the larger of bits/s and packets/s."""
     bps, pps = max(plain.delivered_bps()), max(plain.delivered_pps())
     pairs = zip(state.delivered_bps(), state.delivered_pps(), strict=True)
