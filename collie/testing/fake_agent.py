@@ -12,7 +12,7 @@ working directory (all keys optional)::
      "engine_dies": true,              the engine ends half a window after `start`
      "silent": true,                   the agent sends no samples
      "bytes_per_second": 1e9,          per flow
-     "swing": 0.25,                    share of that rate by which samples are alternately below and above it
+     "swing": 0.25,                    share of that rate by which pairs of samples are alternately above and below it
      "victim_keeps": 0.25,             share of that rate that the flow `victim` keeps beside others
      "wrong_bytes": 16,                in the payload of each responder
      "counters": {"hw_counters": {"rcvd_pkts": 1000}},   increase per second
@@ -217,7 +217,8 @@ class FakeAgent:
                 return
 
     def _sample_at(self, number: int, seconds: float, period: float) -> dict[str, Any]:
-        ahead = self._behaviour.get("swing", 0.0) * period * (number % 2)
+        # Two samples up, two down. A swing of single samples averages out where the other host samples half a period off.
+        ahead = self._behaviour.get("swing", 0.0) * period * (0, 1, 2, 1)[number % 4]
         rate = 0.0 if _is_cut() else self._behaviour.get("bytes_per_second", 1e9)
         delivered = int(rate * (seconds + ahead))
         advances = self._behaviour.get("counters", {"hw_counters": {"rcvd_pkts": 1000}})
