@@ -32,8 +32,7 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator
-from statistics import median
+from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
@@ -47,7 +46,8 @@ from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.discriminating_counters import rank
-from collie.search.extract import extract
+from collie.search.extract import Surroundings, extract
+from collie.search.joins import compare
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.feature import Mfs
@@ -298,12 +298,11 @@ class SearchLoop:
             await self._measurer.measuring_sibling(lane, workload)
 
     def _anomaly(self, suspicion: Suspicion, symptom: Symptom, confirmation: Confirmed) -> Anomaly:
-        verdicts = sorted(confirmation.reproduced, key=lambda verdict: verdict.severity)
-        typical = verdicts[len(verdicts) // 2]
+        typical = typical_of(confirmation.reproduced)
         return Anomaly(
             id=f"a{len(self._triage.found) + 1}",
             symptom=symptom,
-            severity=median(verdict.severity for verdict in verdicts),
+            severity=typical.severity,
             workload=suspicion.workload,
             found_as=suspicion.workload,
             mfs=Mfs(()),
@@ -321,11 +320,14 @@ class SearchLoop:
             probes = extract(
                 anomaly.workload,
                 anomaly.symptom,
-                self._space,
                 self._recipe.extraction,
-                self._known.covers,
-                self._measurer.judgements,
-                lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
+                Surroundings(
+                    self._space,
+                    self._recipe.noise,
+                    self._known.covers,
+                    self._measurer.judgements,
+                    lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
+                ),
             )
             try:
                 extracted, runs = await self._drive(lane, probes, "extract")
@@ -344,16 +346,35 @@ class SearchLoop:
             trials=extracted.trials,
             passed=extracted.passed,
             confidence=extracted.confidence,
+            fresh_runs=extracted.fresh_runs,
+            fresh_shows=extracted.fresh_shows,
             telling=telling,
             hint=hint,
             revised=(*anomaly.revised, anomaly.mfs) if anomaly.complete else anomaly.revised,
-            same_as=confirmed.covered_by,
         )
         self._triage.explained(confirmed)
         self._sink.on_event(AnomalyExplained(confirmed.anomaly))
         if confirmed.anomaly.complete:
-            for same in self._triage.merge(confirmed.anomaly):
-                self._sink.on_event(AnomalyMerged(same))
+            for waiting in self._triage.covered_by(confirmed.anomaly):
+                await self._compare(lane, waiting, confirmed.anomaly)
+
+    async def _compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: Anomaly) -> None:
+        """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
+        anomaly = waiting.anomaly
+        verdict = self._measurer.with_signature(waiting.verdict, waiting.measurement)
+        probes = compare(anomaly.workload, verdict, explained.mfs, self._space, self._recipe.confirmation)
+        with self._triage.comparing(waiting):
+            joined, _ = await self._drive(lane, probes, "control")
+        if joined.same:
+            self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained)))
+        elif joined.second is not None:
+            typical = typical_of(joined.verdicts)
+            waiting.workload, waiting.verdict = joined.second, typical
+            waiting.measurement = self._measurer.measurement(joined.second) or waiting.measurement
+            waiting.anomaly = dataclasses.replace(
+                anomaly, workload=joined.second, reason=typical.reason, severity=typical.severity, host=typical.host
+            )
+            self._triage.keep(waiting.anomaly)
 
     async def _drive(
         self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str
@@ -374,3 +395,8 @@ class SearchLoop:
         except StopIteration as stop:
             result: Result = stop.value
             return result, runs
+
+
+def typical_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict with the median severity, the higher one of two."""
+    return sorted(verdicts, key=lambda verdict: verdict.severity)[len(verdicts) // 2]

@@ -162,7 +162,7 @@ class Measurer:
                 verdict = await self._judge(lane, workload, measurement, purpose)
                 if verdict.is_normal and purpose == "search":  # probes close to an anomaly have high counters
                     self._ordinary.learn(measurement)
-                verdict = self._with_signature(verdict, measurement)
+                verdict = self.with_signature(verdict, measurement)
                 self._evidence.setdefault(workload, []).append((verdict, measurement))
                 if record.verdict is None:  # a replayed run can have its verdict on record
                     self._store.annotate(record.run, verdict, lane.driven)
@@ -232,7 +232,7 @@ class Measurer:
         """
         for workload, judged in self._evidence.items():
             for verdict, measurement in judged:
-                yield workload, self._with_signature(verdict, measurement)
+                yield workload, self.with_signature(verdict, measurement)
 
     def measurement(self, workload: Workload) -> Measurement | None:
         """Return the first anomalous measurement of a workload, or None without any."""
@@ -302,7 +302,8 @@ class Measurer:
                 return verdict
         return None
 
-    def _with_signature(self, verdict: Verdict, measurement: Measurement) -> Verdict:
+    def with_signature(self, verdict: Verdict, measurement: Measurement) -> Verdict:
+        """Return an anomalous verdict with its signature, relative to the healthy runs so far."""
         if not verdict.is_anomalous:
             return verdict
         return dataclasses.replace(verdict, signature=self.signature(measurement))

@@ -24,6 +24,10 @@ from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
 
+_RELATED_AT_LAST = 3
+"""Limit on explanations of related anomalies for which the rest of the budget is kept."""
+
+
 @dataclass(eq=False)
 class Observation:
     """An anomalous run."""
@@ -61,14 +65,12 @@ class ConfirmedAnomaly(Observation):
     Attributes:
         sightings: number of sightings while the anomaly awaits explanation.
         audits: number of runs that test its explanation.
-        covered_by: the anomaly whose explanation, found meanwhile, covers it.
         abandoned: whether the pair that was explaining it was lost or set aside.
     """
 
     anomaly: Anomaly
     sightings: int = 0
     audits: int = 0
-    covered_by: str | None = None
     abandoned: bool = False
 
 
@@ -149,8 +151,10 @@ class Triage:
         most_sighted = max(fresh, key=lambda waiting: waiting.sightings, default=None)
         if most_sighted and most_sighted.sightings >= explain_after_sightings:
             return most_sighted
-        waiting = fresh or self.waiting
-        return waiting[0] if waiting and is_needed(len(waiting)) else None
+        if fresh:
+            return fresh[0] if is_needed(len(fresh)) else None
+        # Related anomalies most likely have a cause that is explained. The search is worth more than all of them.
+        return self.waiting[0] if self.waiting and is_needed(min(len(self.waiting), _RELATED_AT_LAST)) else None
 
     @contextmanager
     def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
@@ -162,6 +166,16 @@ class Triage:
             yield
         finally:
             self._being_explained.remove(confirmed)
+
+    @contextmanager
+    def comparing(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
+        """Keep a waiting anomaly from other lanes while its controls run."""
+        place = self.waiting.index(confirmed)
+        with self.explaining(confirmed):
+            try:
+                yield
+            finally:
+                self.waiting.insert(place, confirmed)
 
     def abandon(self, confirmed: ConfirmedAnomaly) -> None:
         """Put an anomaly back at the front of the queue, when its pair stops explaining it."""
@@ -175,22 +189,19 @@ class Triage:
             self._explained.append(confirmed)
         self.keep(confirmed.anomaly)
 
-    def merge(self, explained: Anomaly) -> list[Anomaly]:
-        """Mark the waiting anomalies that an explanation covers, and return them."""
+    def covered_by(self, explained: Anomaly) -> list[ConfirmedAnomaly]:
+        """Return the waiting anomalies that an explanation covers."""
+        return [
+            waiting
+            for waiting in self.waiting
+            if explained.symptom.is_related(waiting.anomaly.symptom) and explained.mfs.covers(waiting.anomaly.workload)
+        ]
 
-        def covers(confirmed: ConfirmedAnomaly) -> bool:
-            return explained.symptom.is_related(confirmed.anomaly.symptom) and explained.mfs.covers(
-                confirmed.anomaly.found_as
-            )
-
-        merged = []
-        for waiting in [confirmed for confirmed in self.waiting if covers(confirmed)]:
-            self.waiting.remove(waiting)
-            merged.append(dataclasses.replace(waiting.anomaly, same_as=explained.id))
-            self.keep(merged[-1])
-        for confirmed in self._being_explained:
-            if covers(confirmed):
-                confirmed.covered_by = explained.id
+    def merge(self, waiting: ConfirmedAnomaly, explained: Anomaly) -> Anomaly:
+        """Join a waiting anomaly with the explained one that is its cause, and return it."""
+        self.waiting.remove(waiting)
+        merged = dataclasses.replace(waiting.anomaly, same_as=explained.id)
+        self.keep(merged)
         return merged
 
     def to_audit(self, workload: Workload, most: int) -> ConfirmedAnomaly | None:

@@ -72,6 +72,8 @@ class Anomaly:
     hint: str = ""
     same_as: str | None = None
     revised: tuple[Mfs, ...] = ()
+    fresh_runs: int = 0
+    fresh_shows: int = 0
 
     def with_reproduction(self) -> Anomaly:
         """Return the anomaly with one more reproducing run inside its conditions."""

@@ -83,7 +83,7 @@ class Candidates:
             for _ in range(count):
                 workload = self._made(simplest, pick(fits[self._rng.randrange(len(fits))]))
                 if workload is not None and workload not in found:
-                    found[workload] = self._candidate(workload)
+                    found[workload] = self.candidate(workload)
         return list(found.values())
 
     def _list_neighbours(self, simplest: Workload) -> None:
@@ -95,13 +95,14 @@ class Candidates:
                     values.append(_Value(value, None))
                 elif (workload := self._made(simplest, {name: value})) is not None:
                     values.append(_Value(value, len(self._near)))
-                    self._near.append(self._candidate(workload))
+                    self._near.append(self.candidate(workload))
         for other in _by_other_means(self._space, simplest):
             if (workload := self._made(simplest, other)) is not None:
-                self._near.append(self._candidate(workload))
+                self._near.append(self.candidate(workload))
         self._points = np.array([candidate.point for candidate in self._near])
 
-    def _candidate(self, workload: Workload) -> Candidate:
+    def candidate(self, workload: Workload) -> Candidate:
+        """Return a workload with its coordinates."""
         plainness = self._plainness
         return Candidate(
             workload, self._limits.coordinates(workload), plainness.complexity(workload), plainness.place(workload)

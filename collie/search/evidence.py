@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from collie.detect.noise import Noise, ShowRate, show_rate
 from collie.detect.signature import Signature, likeness
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.candidates import Candidate
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import CandidateLimits
 from collie.search.plainness import Plainness
-from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -81,22 +81,33 @@ class Evidence:
         space: Space,
         known: Callable[[Workload], bool],
         measured: Iterable[tuple[Workload, Verdict]],
+        noise: Noise,
     ) -> None:
         self.limits = CandidateLimits(space, finding)
-        self._finding = finding
+        self.finding = finding
+        self._noise = noise
         self._symptom = symptom
         self._plainness = Plainness(space)
         self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN)}
+        self._show_rate: ShowRate | None = None
         self._observed_weights: dict[Workload, float] = {}
         self._silent: set[Workload] = set()
         self._places = [self._plainness.place(finding)]
         self._hides = [False]
-        own = [verdict.signature for workload, verdict in measured if workload == finding and verdict.is_anomalous]
-        self._cause = next((signature for signature in own if signature and signature.raised), None)
+        measured = list(measured)
+        own = [verdict for workload, verdict in measured if workload == finding]
+        signatures = (verdict.signature for verdict in own if verdict.is_anomalous)
+        self._cause = next((signature for signature in signatures if signature and signature.raised), None)
+        # The first anomalous run made this workload the finding. Only the others tell how often it shows.
+        first = next((index for index, verdict in enumerate(own) if verdict.is_anomalous), 0)
+        self._repeated = [weigh(verdict, symptom, self._cause) for index, verdict in enumerate(own) if index != first]
+        for weight in self._repeated:
+            self._votes[finding].shows += weight >= _SURELY
+            self._votes[finding].healthy += weight == -1.0
         self._add_earlier_runs([(w, v) for w, v in measured if w != finding and not known(w)])
 
     def _add_earlier_runs(self, measured: list[tuple[Workload, Verdict]]) -> None:
-        finding = self._finding
+        finding = self.finding
         healthy = [workload for workload, verdict in reversed(measured) if verdict.is_normal]
         healthy.sort(key=lambda w: (w.qp_type is not finding.qp_type) + (w.opcode is not finding.opcode))
         for workload in healthy[:_MAX_HEALTHY]:
@@ -106,19 +117,18 @@ class Evidence:
             if verdict.is_anomalous:
                 weight = _BY_CHANCE * weigh(verdict, self._symptom, self._cause)
                 self._note(workload, hides=weight < _HIDDEN)
-                if weight > 0:
-                    self._observed_weights[workload] = weight
 
-    def hypotheses(self, policy: Extraction, seed: int) -> Hypotheses:
+    def hypotheses(self, seed: int) -> Hypotheses:
         """Return the possible explanations before the first probe."""
-        points = np.array([self.limits.coordinates(workload) for workload in (self._finding, *self._observed_weights)])
-        weights = np.array([1.0, *self._observed_weights.values()])
-        return Hypotheses(
-            self.limits.limits, policy.false_negative_rate, policy.false_positive_rate, seed, points, weights
-        )
+        runs = (self.finding, *[self.finding] * len(self._repeated), *self._observed_weights)
+        points = np.array([self.limits.coordinates(workload) for workload in runs])
+        weights = np.array([1.0, *self._repeated, *self._observed_weights.values()])
+        rates = self.show_rate.mean, self._noise.stray_rate
+        return Hypotheses(self.limits.limits, *rates, seed, points, weights)
 
     def add(self, workload: Workload, verdict: Verdict | None) -> float:
         """Add the verdict on a probe (None when it could not run) and return its weight."""
+        self._show_rate = None
         weight = 0.0 if verdict is None else weigh(verdict, self._symptom, self._cause)
         votes = self._votes.setdefault(workload, _Votes())
         votes.asked += 1
@@ -131,12 +141,12 @@ class Evidence:
         self._note(workload, hides=abs(weight) < _HIDDEN)
         return weight
 
-    def may_ask(self, workload: Workload, policy: Extraction) -> bool:
-        """Whether another run of a workload could add evidence."""
-        if workload in self._silent or workload in self._observed_weights:
+    def may_ask(self, workload: Workload, repeats: int) -> bool:
+        """Whether another run of a workload could add evidence, after at most `repeats` runs."""
+        if workload in self._silent or (workload in self._observed_weights and repeats == 1):
             return False
         votes = self._votes.get(workload)
-        return votes is None or votes.asked < policy.repeats
+        return votes is None or votes.asked < repeats
 
     def chance_hidden(self, candidates: list[Candidate]) -> Floats:
         """Return the chance that another anomaly hides each candidate's answer, estimated from the runs nearby."""
@@ -148,9 +158,9 @@ class Evidence:
 
     def simplest(self, mfs: Mfs | None = None) -> Workload:
         """Return the plainest workload that usually reproduces the anomaly, inside a set if possible."""
-        reproduced = [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
+        reproduced = [workload for workload, votes in self._votes.items() if self._reproduces(votes)]
         inside = [workload for workload in reproduced if mfs is not None and mfs.covers(workload)]
-        return min(inside or reproduced or [self._finding], key=self._plainness.complexity)
+        return min(inside or reproduced or [self.finding], key=self._plainness.complexity)
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
         """Whether a workload reproduced the anomaly clearly or often enough to replace the finding."""
@@ -161,7 +171,20 @@ class Evidence:
     def reproduced(self) -> list[Workload]:
         """Every workload that reproduced the anomaly, in the search or since."""
         observed = [workload for workload, weight in self._observed_weights.items() if weight >= _BY_CHANCE * _SURELY]
-        return observed + [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
+        return observed + [workload for workload, votes in self._votes.items() if self._reproduces(votes)]
+
+    def _reproduces(self, votes: _Votes) -> bool:
+        """Whether more runs reproduced than half of the show rate lets expect."""
+        return votes.shows > self.show_rate.mean / 2.0 * (votes.shows + votes.healthy)
+
+    @property
+    def show_rate(self) -> ShowRate:
+        """The show rate, from the workloads that ran several times."""
+        if self._show_rate is None:
+            repeated = [votes for votes in self._votes.values() if votes.shows]
+            shows, healthy = sum(votes.shows - 1 for votes in repeated), sum(votes.healthy for votes in repeated)
+            self._show_rate = show_rate(self._noise, shows, healthy)
+        return self._show_rate
 
     @property
     def all_reproduce(self) -> bool:

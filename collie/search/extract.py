@@ -12,10 +12,12 @@ Algorithm.
 1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
 2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most. If half of them contain it,
    either answer excludes half. Among equal candidates the plainest is run, so the finding becomes simpler.
-3. *Stop* when the answers of all candidates are nearly certain. The most probable hypothesis is the MFS.
+3. *Settle* when the answers of all candidates are nearly certain. The most probable hypothesis is the set.
+4. *Draw* fresh workloads inside the set. Their runs are its claim: "shows in k of n". A healthy one is evidence, too.
+   Where it changes the set, the algorithm goes on at 2 and the claim is counted anew.
 
-Invariant. The finding lies inside every hypothesis. A healthy run multiplies the odds of each hypothesis that covers it
-by about `false_negative_rate`, so the MFS covers a healthy run only if every alternative fits worse.
+Invariant. The finding lies inside every hypothesis. Each hypothesis has a show rate s, and a healthy run multiplies its
+odds by about 1 - s where it covers the run. So the MFS covers a healthy run only if every alternative fits worse.
 
 Worked example. In space `nsdi22` an anomaly needs `wqe_batch >= 16` and `mtu <= 1024`. The finding (seed 3 of `Random`)
 has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain. 46 limits are possible. The 24 probes are
@@ -33,18 +35,21 @@ Probes 10 and 12 drop dimensions along the way. All 17 runs inside the set repro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
+from collie.detect.interval import wilson
+from collie.detect.noise import Noise
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.anomaly import chance_of_next
 from collie.search.candidates import Candidate, Candidates
 from collie.search.evidence import Evidence
-from collie.search.hypotheses import Hypotheses
+from collie.search.draws import draw_inside
+from collie.search.hypotheses import entropy
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -56,10 +61,20 @@ Probes = Generator[Workload, Verdict | None, "Extracted"]
 Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
 
 _OPEN_BITS = 0.45
-"""Entropy in bits below which an answer counts as known. It is that of a chance of 9 or 91 %."""
+"""Entropy in bits below which a workload's place inside or outside counts as known: that of a chance of 9 or 91 %."""
 _PATIENT_RUNS = 15
 _IMPATIENCE = 0.02
-"""Extra bits required per run after `_PATIENT_RUNS`: an answer that stays open so long often means that no box fits."""
+"""Extra bits required per run after `_PATIENT_RUNS`: a place that stays open so long often means that no box fits."""
+_RATE_KNOWN = (0.05, 0.75)
+"""Chances that the anomaly always shows between which the finding is repeated."""
+_EXPECTED = 0.9
+"""Share of the hypotheses that contain a workload from which a healthy run of it is repeated."""
+_OVERLOOKED = 0.05
+"""Chance that all runs of a probe miss an anomaly that does not always show."""
+_WIDEST_CLAIM = 0.5
+"""Width of the interval of the show rate above which more fresh runs are drawn."""
+_DRAWS = 20
+"""Draws of a fresh workload outside the known anomalies."""
 _PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
 _SIBLING_COST = 0.5
@@ -72,9 +87,9 @@ class Extracted:
 
     Attributes:
         workload: the simplest workload found. It satisfies `mfs`.
-        complete: whether the limit of runs sufficed, or every run inside `mfs` reproduced. If `mfs` is empty, whether
-            every workload reproduces the anomaly.
+        complete: whether the limit of runs sufficed. If `mfs` is empty, whether every workload reproduces the anomaly.
         trials, passed: runs inside `mfs` without hidden ones, and those of them that reproduced.
+        fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
     """
 
     mfs: Mfs
@@ -83,6 +98,8 @@ class Extracted:
     runs: int = 0
     trials: int = 0
     passed: int = 0
+    fresh_runs: int = 0
+    fresh_shows: int = 0
 
     @property
     def confidence(self) -> float:
@@ -100,74 +117,158 @@ def costs_nothing_more(_workload: Workload) -> bool:
     return True
 
 
-def extract(
-    workload: Workload,
-    symptom: Symptom,
-    space: Space,
-    policy: Extraction,
-    known: Callable[[Workload], bool],
-    measured: Judgements = nothing_measured,
-    has_bound: Callable[[Workload], bool] = costs_nothing_more,
-) -> Probes:
-    """Find the minimal feature set of a confirmed anomaly.
+@dataclass(frozen=True)
+class Surroundings:
+    """What an extraction knows of its campaign.
 
-    A workload that an earlier anomaly covers (`known`) is not probed. `measured` gives the campaign's judged runs so
-    far. `has_bound` tells whether the bound is known, so that a verdict needs no plain sibling.
+    Attributes:
+        known: whether an earlier anomaly covers a workload. Such workloads are not probed.
+        measured: returns the campaign's judged runs so far.
+        has_bound: whether the bound is known, so that a verdict needs no plain sibling.
     """
+
+    space: Space
+    noise: Noise
+    known: Callable[[Workload], bool]
+    measured: Judgements = nothing_measured
+    has_bound: Callable[[Workload], bool] = costs_nothing_more
+
+
+def extract(workload: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> Probes:
+    """Find the minimal feature set of a confirmed anomaly."""
+    before = list(around.measured())
     asked = 0
-    before = list(measured())
     if not any(other == workload for other, _ in before):
-        asked += 1
+        asked = 1
         verdict = yield workload  # this run gives the counters of the finding
         before += [(workload, verdict)] if verdict is not None else []
-    evidence = Evidence(workload, symptom, space, known, before)
-    rng = Random(stable_text(workload))
-    hypotheses = evidence.hypotheses(policy, rng.getrandbits(32))
-    candidates = Candidates(space, evidence.limits, rng, lambda probe: not known(probe))
-    while asked < policy.most_runs:
-        around = candidates.around(evidence.simplest(), hypotheses)
-        askable = [candidate for candidate in around if evidence.may_ask(candidate.workload, policy)]
-        least = _OPEN_BITS + _IMPATIENCE * max(0, asked - _PATIENT_RUNS)
-        probe = _most_informative(askable, hypotheses, evidence, least, has_bound)
-        if probe is None:
-            break
+    search = _Search(Evidence(workload, symptom, around.space, around.known, before, around.noise), policy, around)
+    while asked < policy.most_runs and (probe := search.next(asked)) is not None:
         asked += 1
-        weight = evidence.add(probe.workload, (yield probe.workload))
+        search.learn(probe, (yield probe.workload), asked)
+    return search.result(asked)
+
+
+class _Search:
+    """The state of one extraction.
+
+    Attributes:
+        mfs: the most probable set when the last question was settled.
+        fresh: runs drawn anew inside `mfs`, whether each was anomalous.
+    """
+
+    def __init__(self, evidence: Evidence, policy: Extraction, around: Surroundings) -> None:
+        self._evidence, self._policy, self._around = evidence, policy, around
+        self._rng = Random(stable_text(evidence.finding))
+        self._hypotheses = evidence.hypotheses(self._rng.getrandbits(32))
+        self._candidates = Candidates(
+            around.space, evidence.limits, self._rng, lambda probe: not around.known(probe)
+        )
+        self._surprised_at = 0
+        self._doubted: Candidate | None = None
+        self._settled = self._finished = False
+        self.mfs = Mfs(())
+        self.fresh: list[bool] = []
+        self._is_fresh = False
+
+    def next(self, asked: int) -> Candidate | None:
+        """Return the next workload to run, or None when the set and its claim are finished."""
+        self._is_fresh = False
+        if self._doubted is not None:
+            return self._doubted
+        low, high = _RATE_KNOWN
+        if low < self._evidence.show_rate.always < high:
+            return self._candidates.candidate(self._evidence.simplest())
+        if (probe := self._most_informative(asked)) is not None:
+            self._settled = False
+            return probe
+        if not self._settled:
+            self._settle()
+        simplest = self._evidence.simplest(self.mfs)
+        if not self._evidence.is_sure(simplest, self._policy.accepting):
+            return self._candidates.candidate(simplest)
+        # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
+        if self._claim_suffices and asked:
+            self._finished = True
+            return None
+        self._is_fresh = True
+        return self._candidates.candidate(self._drawn(simplest))
+
+    def learn(self, probe: Candidate, verdict: Verdict | None, asked: int) -> None:
+        """Add the verdict on a probe, None when it could not run."""
+        expected = float(self._hypotheses.inside(probe.point[None]).mean())
+        weight = self._evidence.add(probe.workload, verdict)
+        doubted, self._doubted = self._doubted, None
+        if weight < 0 and expected >= _EXPECTED and doubted is None:
+            self._doubted = probe
         if weight:
-            hypotheses.learn(probe.point, weight)
-    mfs = Mfs(tuple(evidence.limits.conditions(hypotheses.best(), evidence.reproduced)))
-    simplest = evidence.simplest(mfs)
-    # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
-    while asked < policy.most_runs and not (asked and evidence.is_sure(simplest, policy.accepting)):
-        asked += 1
-        evidence.add(simplest, (yield simplest))
-        simplest = evidence.simplest(mfs)
-    passed, trials = evidence.trials(mfs)
-    complete = asked < policy.most_runs or passed == trials
-    if not mfs.conditions:
-        complete = evidence.all_reproduce
-    return Extracted(mfs, simplest, complete, asked, trials, passed)
+            self._hypotheses.show_rate = self._evidence.show_rate.mean
+            self._hypotheses.learn(probe.point, weight)
+        if self._is_fresh and verdict is not None and not verdict.is_inconclusive:
+            self.fresh.append(verdict.is_anomalous)
+        if self._settled and weight < 0:  # the set covers this healthy run
+            self._settled = False
+            self._surprised_at = asked
 
+    def result(self, asked: int) -> Extracted:
+        """Return the set and its claim after this number of runs."""
+        if not self._finished:
+            self._settle()
+        passed, trials = self._evidence.trials(self.mfs)
+        complete = self._finished if self.mfs.conditions else self._evidence.all_reproduce
+        simplest = self._evidence.simplest(self.mfs)
+        return Extracted(self.mfs, simplest, complete, asked, trials, passed, len(self.fresh), sum(self.fresh))
 
-def _most_informative(
-    candidates: list[Candidate],
-    hypotheses: Hypotheses,
-    evidence: Evidence,
-    least: float,
-    has_bound: Callable[[Workload], bool],
-) -> Candidate | None:
-    """Return the most informative candidate per run, or None when all give fewer than `least` bits."""
-    if not candidates:
-        return None
-    chances = hypotheses.inside(np.array([candidate.point for candidate in candidates])).mean(axis=0)
-    bits = _entropy(chances) * (1.0 - evidence.chance_hidden(candidates))
-    if bits.max() < least:
-        return None
-    runs = np.array([1.0 if has_bound(candidate.workload) else 1.0 + _SIBLING_COST for candidate in candidates])
-    worth = bits / runs - _PER_COMPLEXITY * np.array([candidate.complexity for candidate in candidates])
-    return candidates[int(worth.argmax())]
+    def _settle(self) -> None:
+        best = self._hypotheses.best()
+        mfs = Mfs(tuple(self._evidence.limits.conditions(best, self._evidence.reproduced)))
+        self._settled = True
+        if mfs != self.mfs:
+            self.mfs, self.fresh = mfs, []
 
+    @property
+    def _claim_suffices(self) -> bool:
+        if len(self.fresh) < self._policy.fresh_runs:
+            return False
+        interval = wilson(sum(self.fresh), len(self.fresh))
+        return interval is not None and interval.high - interval.low <= _WIDEST_CLAIM
 
-def _entropy(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    yes = chances.clip(1e-9, 1.0 - 1e-9)
-    return np.asarray(-yes * np.log2(yes) - (1.0 - yes) * np.log2(1.0 - yes))
+    def _drawn(self, start: Workload) -> Workload:
+        """Draw a workload inside the set, every other one plain where the set names nothing."""
+        drawn = start
+        for _ in range(_DRAWS):
+            if not self.mfs.conditions:
+                drawn = self._around.space.sample(self._rng)
+            elif self.mfs.covers(start):
+                rest_plain = len(self.fresh) % 2 == 0
+                drawn = draw_inside(self._around.space, self.mfs, drawn, self._rng, rest_plain=rest_plain)
+            if not self._around.known(drawn):
+                break
+        return drawn
+
+    @property
+    def _repeats(self) -> int:
+        """Limit on the runs of one probe, so that they hardly all miss an anomaly with this show rate."""
+        rate = self._evidence.show_rate
+        if rate.always >= _RATE_KNOWN[1]:
+            return self._policy.repeats
+        return max(self._policy.repeats, math.ceil(math.log(_OVERLOOKED) / math.log(1.0 - rate.mean)))
+
+    def _most_informative(self, asked: int) -> Candidate | None:
+        """Return the most informative candidate per run, or None when the place of each is nearly certain."""
+        repeats = self._repeats
+        around = self._candidates.around(self._evidence.simplest(), self._hypotheses)
+        candidates = [each for each in around if self._evidence.may_ask(each.workload, repeats)]
+        if not candidates:
+            return None
+        inside = self._hypotheses.inside(np.array([candidate.point for candidate in candidates]))
+        visible = 1.0 - self._evidence.chance_hidden(candidates)
+        least = _OPEN_BITS + _IMPATIENCE * max(0, asked - self._surprised_at - _PATIENT_RUNS)
+        is_open = entropy(inside.mean(axis=0)) * visible >= least
+        if not is_open.any():
+            return None
+        has_bound = self._around.has_bound
+        runs = np.array([1.0 if has_bound(each.workload) else 1.0 + _SIBLING_COST for each in candidates])
+        complexity = np.array([each.complexity for each in candidates])
+        worth = self._hypotheses.information(inside) * visible / runs - _PER_COMPLEXITY * complexity
+        return candidates[int(np.where(is_open, worth, -np.inf).argmax())]

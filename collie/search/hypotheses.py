@@ -1,14 +1,14 @@
 """A sample of the posterior over possible explanations, given every run so far.
 
-A *hypothesis* has one threshold for each limit (`search.limits`) and so is a box. Disturbances aside, a run inside the
-box reproduces the anomaly, and a run outside does not. The prior favours few conditions. The posterior has no closed
-form, because a healthy run only shows that *some* condition is broken. Two moves sample it:
+A *hypothesis* has one threshold for each limit (`search.limits`) and so is a box. A run inside the box is anomalous with
+the show rate, a run outside with the stray rate (`detect.noise`). The prior favours few conditions. The posterior has no
+closed form, because a healthy run only shows that *some* condition is broken. Two moves sample it:
 
 1. *Gibbs sampling* redraws one limit of every hypothesis at a time, given its other limits.
 2. A *particle filter* replaces hypotheses that a new run contradicts with copies of those that predicted the run.
 
 Invariant. After each `learn` the hypotheses are draws from the posterior of all runs so far, up to sampling error. The
-share of hypotheses that contain a workload estimates the chance that it reproduces the anomaly.
+share of hypotheses that contain a workload estimates the chance that it has every condition.
 
 Worked example. A finding in space `nsdi22` has wqe_batch 64 and mtu 1024, everything else plain: 43 limits. The columns
 give the share of hypotheses that contain the finding with one value replaced (seed 1).
@@ -47,38 +47,35 @@ _CLIMBS = 4
 class Hypotheses:
     """A sample of explanations.
 
+    Attributes:
+        show_rate: share of the runs inside that are anomalous. It can be set as more becomes known.
+
     `points` are the coordinates of earlier runs, shape (runs, limits). `weights` are -1 (healthy) to 1 (reproduced),
     shape (runs).
     """
 
     def __init__(
-        self,
-        limits: Sequence[Limit],
-        false_negative_rate: float,
-        false_positive_rate: float,
-        seed: int,
-        points: Floats,
-        weights: Floats,
+        self, limits: Sequence[Limit], show_rate: float, stray_rate: float, seed: int, points: Floats, weights: Floats
     ) -> None:
         self._limits = limits
         self._rng = np.random.default_rng(seed)
-        self._shows = float(np.log((1.0 - false_negative_rate) / false_positive_rate))
-        self._healthy = float(np.log((1.0 - false_positive_rate) / false_negative_rate))
+        self._stray_rate = stray_rate
+        self.show_rate = show_rate
         self._chosen = np.zeros((_SIZE, len(limits)), dtype=np.intp)
         self._bars = np.full((_SIZE, len(limits)), -np.inf)
         self._points = points
-        self._gains = np.where(weights > 0, self._shows, self._healthy) * weights
+        self._weights = weights
         self._sweep([min(1.0, 0.1 + 1.2 * sweep / _START_SWEEPS) for sweep in range(_START_SWEEPS)])
 
     def learn(self, point: Floats, weight: float) -> None:
         """Add a run by its coordinates, shape (limits), and its weight."""
-        gain = (self._shows if weight > 0 else self._healthy) * weight
+        gain = float(self._gains(np.array([weight]))[0])
         likelihood = np.exp(gain * self.inside(point[None])[:, 0] - max(gain, 0.0))
         places = (np.arange(_SIZE) + self._rng.random()) / _SIZE
         kept = np.searchsorted(np.cumsum(likelihood) / likelihood.sum(), places).clip(max=_SIZE - 1)
         self._chosen, self._bars = self._chosen[kept], self._bars[kept]
         self._points = np.vstack([self._points, point])
-        self._gains = np.append(self._gains, gain)
+        self._weights = np.append(self._weights, weight)
         self._sweep([1.0] * (_SWEEPS if likelihood.mean() >= _SURPRISE else 4 * _SWEEPS))
 
     def inside(self, points: Floats) -> Flags:
@@ -88,12 +85,25 @@ class Hypotheses:
             found &= column >= bars[:, None]
         return found
 
+    def information(self, inside: Flags) -> Floats:
+        """Return the bits that one run of each point adds about the hypotheses. `inside` is from `inside`."""
+        share = inside.mean(axis=0)
+        shows = share * self.show_rate + (1.0 - share) * self._stray_rate
+        of_noise = share * entropy(np.array(self.show_rate)) + (1.0 - share) * entropy(np.array(self._stray_rate))
+        return np.asarray(entropy(shows) - of_noise)
+
     def best(self) -> tuple[int, ...]:
         """Return the most probable explanation found by hill climbing: an index for each limit."""
         self._sweep([1.0] * _CLIMBS, climb=True)
         prior = sum(limit.log_prior[self._chosen[:, index]] for index, limit in enumerate(self._limits))
-        score = prior + self.inside(self._points) @ self._gains
+        score = prior + self.inside(self._points) @ self._gains(self._weights)
         return tuple(int(index) for index in self._chosen[int(np.argmax(score))])
+
+    def _gains(self, weights: Floats) -> Floats:
+        """Return the logarithmic likelihood ratio of each run, inside against outside."""
+        shows = np.log(self.show_rate / self._stray_rate)
+        healthy = np.log((1.0 - self._stray_rate) / (1.0 - self.show_rate))
+        return np.asarray(np.where(weights > 0, shows, healthy) * weights)
 
     def _sweep(self, heats: Sequence[float], *, climb: bool = False) -> None:
         """Redraw every limit of every hypothesis, once for each weight of the evidence.
@@ -107,8 +117,9 @@ class Hypotheses:
         below = [np.ascontiguousarray(~each.T).view(np.int8) for each in above]
         failing = np.stack([rows[chosen] for rows, chosen in zip(below, self._chosen.T, strict=True)])
         failed = failing.sum(axis=0, dtype=np.int8)
+        evidence = self._gains(self._weights)
         for heat in heats:
-            gains = (heat * self._gains).astype(np.float32)[:, None]
+            gains = (heat * evidence).astype(np.float32)[:, None]
             for index in self._rng.permutation(len(self._limits)).tolist():
                 limit = self._limits[index]
                 others_hold = (failed == failing[index]).astype(np.float32)
@@ -122,3 +133,9 @@ class Hypotheses:
                 failed -= failing[index]
                 failing[index] = below[index][picked]
                 failed += failing[index]
+
+
+def entropy(chances: Floats) -> Floats:
+    """Return the entropy of events with these chances, in bits."""
+    yes = chances.clip(1e-9, 1.0 - 1e-9)
+    return np.asarray(-yes * np.log2(yes) - (1.0 - yes) * np.log2(1.0 - yes))

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from collie.counters.catalog import CounterKind
 from collie.detect.confirm import Confirmation
 from collie.detect.judge import Thresholds
+from collie.detect.noise import Noise
 from collie.limits import Count, Limits, Positive, Ratio
 
 Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
@@ -93,20 +94,17 @@ class Extraction:
     """Extraction of a minimal feature set.
 
     Attributes:
-        false_negative_rate: share of runs that look healthy although every condition holds. On a noisy testbed it is
-            high near the thresholds.
-        false_positive_rate: share of runs that look anomalous although a condition is broken.
-        repeats: limit on runs of one probe.
+        repeats: limit on runs of one probe of an anomaly that always shows. One that does not has more.
+        fresh_runs: runs inside the finished set, drawn anew, that its claim counts.
         accepting: times that a simpler workload without a clear margin must reproduce the anomaly to become the
             finding.
         most_runs: limit on runs for one anomaly, plain siblings not counted.
     """
 
-    false_negative_rate: Ratio = 0.01
-    false_positive_rate: Ratio = 0.01
     repeats: Count = 1
+    fresh_runs: Count = 9
     accepting: Count = 2
-    most_runs: Count = 50
+    most_runs: Count = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +117,7 @@ class Recipe:
         ranking_points: random points that rank the counters (std / mean, paper section 5.1).
         schedule: settings of annealing.
         thresholds: readings beyond which a run is anomalous.
+        noise: chances that a run misleads, as expected before the campaign.
         confirmation: policy for confirming a suspicion.
         extraction: settings for extracting minimal feature sets.
         budget: the default budget, as on the command line: `10h`, `45m`, `800runs`.
@@ -138,6 +137,7 @@ class Recipe:
     ranking_points: Annotated[int, Limits(ge=2, le=10_000)] = 10
     schedule: Schedule = field(default_factory=Schedule)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    noise: Noise = field(default_factory=Noise)
     confirmation: Confirmation = field(default_factory=Confirmation)
     extraction: Extraction = field(default_factory=Extraction)
     budget: str = "10h"

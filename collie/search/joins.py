@@ -1,0 +1,91 @@
+"""Whether an explained anomaly is also the cause of another one that its set covers.
+
+Terms. The *covered* workload lies inside the set of the explained anomaly. A *control* is the covered workload with one
+condition of the set broken. The *reduced* workload is the covered one, plain in every dimension that the set does not
+name.
+
+Rules.
+1. If the set is the only cause, every control is healthy. A control that is anomalous shows a second cause, which no
+   longer hides behind the first one. It takes the place of the covered workload.
+2. A second cause can need the same conditions. It then shows in the covered workload and not in the reduced one, whose
+   severity and counters are what the set predicts. The anomaly is the same only if both agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from collie.detect.confirm import Confirmation, confirm
+from collie.detect.signature import likeness
+from collie.detect.symptom import Verdict
+from collie.search.breaking import broken
+from collie.workloads.feature import Mfs, sources
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+Controls = Generator[Workload, Verdict | None, "Joined"]
+"""Yields workloads. Receives a verdict, or None when the workload cannot run."""
+
+_ALIKE = 0.6
+"""Likeness of counters from which the reduced workload has those of the covered one."""
+_MORE_SEVERE = 0.15
+"""Severity beyond the reduced workload's, and its multiple, that a second cause adds."""
+_TIMES_AS_SEVERE = 1.6
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Whether the covered anomaly is the explained one again.
+
+    Attributes:
+        same: every control is healthy, and the set predicts severity and counters.
+        second: a control that is anomalous, whose cause is another one.
+        verdicts: those that confirmed `second`.
+    """
+
+    same: bool
+    second: Workload | None = None
+    verdicts: tuple[Verdict, ...] = ()
+
+
+def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, policy: Confirmation) -> Controls:
+    """Run the controls of a covered anomaly with this verdict. `policy` confirms a control that is anomalous."""
+    assert verdict.symptom is not None
+    for condition in mfs.conditions:
+        control = broken(covered, mfs, condition, space)
+        if control is None:
+            continue
+        answer = yield control
+        if answer is None or answer.symptom is None or not verdict.symptom.is_related(answer.symptom):
+            continue
+        confirmation = yield from confirm(control, answer.symptom, policy, answer)
+        if confirmation.confirmed:
+            return Joined(False, control, confirmation.reproduced)
+    alone = reduced(covered, mfs, space)
+    if alone == covered:
+        return Joined(True)
+    answer = yield alone
+    return Joined(answer is not None and predicts(answer, verdict))
+
+
+def predicts(alone: Verdict, covered: Verdict) -> bool:
+    """Whether the reduced workload's verdict accounts for the severity and the counters of the covered one."""
+    assert covered.symptom is not None
+    if not covered.symptom.is_related(alone.symptom):
+        return False
+    if covered.severity > max(alone.severity + _MORE_SEVERE, alone.severity * _TIMES_AS_SEVERE):
+        return False
+    raised = alone.signature and covered.signature and alone.signature.raised and covered.signature.raised
+    return not raised or likeness(alone.signature, covered.signature) >= _ALIKE
+
+
+def reduced(covered: Workload, mfs: Mfs, space: Space) -> Workload:
+    """Return the covered workload, plain wherever the set and the constraints of the space leave it free."""
+    named = {name for condition in mfs.conditions for name in sources(condition.dimension)}
+    workload = covered
+    for name in space.dimensions:
+        plain = workload.with_(**{name: space.base.get(name)})
+        if name not in named and mfs.covers(plain) and space.allows(plain):
+            workload = plain
+    return workload
