@@ -60,8 +60,8 @@ Probes = Generator[Workload, Verdict | None, "Extracted"]
 
 Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
 
-_OPEN_BITS = 0.45
-"""Entropy in bits below which a workload's place inside or outside counts as known: that of a chance of 9 or 91 %."""
+_OPEN_BITS = 0.6
+"""Entropy in bits below which a workload's place inside or outside counts as known: that of a chance of 15 or 85 %."""
 _PATIENT_RUNS = 15
 _IMPATIENCE = 0.02
 """Extra bits required per run after `_PATIENT_RUNS`: a place that stays open so long often means that no box fits."""

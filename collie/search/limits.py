@@ -25,9 +25,9 @@ from collie.workloads.workload import Workload, reader
 
 Floats = NDArray[np.float64]
 
-_AWAY = 0.3
+_AWAY = 0.25
 """Prior chance that a dimension must not be plain, if the finding has another value there."""
-_BEYOND = 0.08
+_BEYOND = 0.06
 """Prior chance of a limit that plain traffic satisfies: "no batching", "messages of at most 1 KiB"."""
 _TRANSPORT = frozenset({"qp_type", "opcode"})
 """Dimensions on which nearly every anomaly depends, plain or not."""
@@ -131,7 +131,7 @@ def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
             case Ordered():
                 yield from _sides(name, dimension.ladder, finding, space, 1.0)
             case Vector():
-                for feature in ("min_message_bytes", "max_message_bytes"):
+                for feature in ("min_message_bytes", "max_message_bytes", "mean_message_bytes"):
                     yield from _sides(feature, dimension.element.ladder, finding, space, 1.0)
     for feature, values in _derived(space):
         yield from _sides(feature, values, finding, space, _DERIVED_SHARE)

@@ -16,6 +16,7 @@ from collie.workloads.workload import FIELD_NAMES, Memory, Workload
 DERIVED: Mapping[str, Callable[[Workload], int]] = {
     "min_message_bytes": lambda w: min(w.messages),
     "max_message_bytes": lambda w: max(w.messages),
+    "mean_message_bytes": lambda w: sum(w.messages) // len(w.messages),
     "min_segment_bytes": lambda w: min(min(entries) for entries in w.segments()),
     "max_segment_bytes": lambda w: max(max(entries) for entries in w.segments()),
     "gpu_hosts": lambda w: (w.memory is Memory.GPU) + (w.peer_memory is Memory.GPU),
@@ -40,6 +41,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     **PRODUCTS,
     "min_message_bytes": ("messages",),
     "max_message_bytes": ("messages",),
+    "mean_message_bytes": ("messages",),
     "min_segment_bytes": ("messages", "sge_count", "sge_split", "opcode", "more_opcodes"),
     "max_segment_bytes": ("messages", "sge_count", "sge_split", "opcode", "more_opcodes"),
     "gpu_hosts": ("memory", "peer_memory"),
