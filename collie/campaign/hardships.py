@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
 MAX_DRIFT: Final = 0.5
@@ -30,9 +29,8 @@ class Outliers:
         _require_share("the pause of outliers", self.pause)
 
     def __str__(self) -> str:
-        fraction = Fraction(self.share).limit_denominator(1000)
-        exact = fraction.numerator / fraction.denominator == self.share
-        share = min(str(self.share), str(fraction) if exact else str(self.share), key=len)
+        one_in = round(1.0 / self.share) if self.share else 1
+        share = f"1/{one_in}" if one_in > 1 and 1.0 / one_in == self.share else self.share
         return f"{share}:{self.pause}"
 
 
