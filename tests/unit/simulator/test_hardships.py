@@ -171,11 +171,26 @@ def test_hardships_leave_every_other_draw() -> None:
 
 def test_a_hard_run_depends_on_seed_number_and_workload_alone() -> None:
     hardships = Hardships({"all": 0.6}, Outliers(0.1, 0.2), 0.1)
-    first, second, other = (simulated(hardships, 1.0, seed) for seed in (1, 1, 2))
+    first, second = (simulated(hardships, 1.0) for _ in range(2))
     forth = [first.measure(STORM, run) for run in range(100)]
     back = [second.measure(STORM, run) for run in reversed(range(100))]
     assert forth == back[::-1]
-    assert forth != [other.measure(STORM, run) for run in range(100)]
+
+
+@pytest.mark.parametrize(
+    "hardships", [Hardships({"all": 0.6}), Hardships(outliers=Outliers(0.1, 0.2)), Hardships(drift=0.1)]
+)
+def test_another_seed_has_other_hard_runs(hardships: Hardships) -> None:
+    one, other = ([simulated(hardships, seed=seed).measure(STORM, run) for run in range(100)] for seed in (1, 2))
+    assert one != other
+
+
+def test_outliers_come_whether_or_not_a_mechanism_shows() -> None:
+    for name in (PREFETCH, Mechanism.DATAGRAM_RECEIVE_CACHE, Mechanism.READ_SLOW_PATH):
+        missing = [bool(absent({name: 0.5}, 1, run)) for run in range(RUNS)]
+        pauses = [outlier_pause(Outliers(0.5, 0.1), 1, run) for run in range(RUNS)]
+        both = sum(gone and any(pause) for gone, pause in zip(missing, pauses, strict=True))
+        assert within_binomial_limits(both, RUNS, 0.25)
 
 
 def test_a_testbed_names_its_hardships() -> None:
