@@ -207,7 +207,7 @@ def _simulated(choice: TestbedChoice, seed: int) -> OpenTestbed:
     from collie.simulator.testbed import SimulatedTestbed
 
     subsystem, catalog = subsystem_of(choice), load_catalog("simulated")
-    return partial(SimulatedTestbed, subsystem, catalog, seed=seed, noise=choice.noise)
+    return partial(SimulatedTestbed, subsystem, catalog, seed=seed, noise=choice.noise, hardships=choice.hardships)
 
 
 def _simulated_fleet(choice: TestbedChoice, faults: Mapping[str, Fault], seed: int) -> tuple[str, OpenGroup]:
@@ -216,7 +216,10 @@ def _simulated_fleet(choice: TestbedChoice, faults: Mapping[str, Fault], seed: i
 
     plain = subsystem_of(TestbedChoice(subsystem=choice.subsystem))
     catalog = load_catalog("simulated")
-    return plain.name, group_opener(plain, choice.settings, faults, catalog, seed=seed, noise=choice.noise)
+    opener = group_opener(
+        plain, choice.settings, faults, catalog, seed=seed, noise=choice.noise, hardships=choice.hardships
+    )
+    return plain.name, opener
 
 
 def _fingerprints(hosts: Sequence[Host]) -> Mapping[str, Fingerprint]:

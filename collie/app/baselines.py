@@ -143,7 +143,7 @@ def require_alike(
             under_test if EVERYTHING in under_test else (),
         )
     if before.is_simulated and before.subsystem == chosen.subsystem:  # another subsystem may not know these settings
-        set_back = dataclasses.replace(chosen, settings=before.settings, noise=before.noise)
+        set_back = dataclasses.replace(chosen, settings=before.settings, noise=before.noise, hardships=before.hardships)
         with closing(open_testbed(adapters, set_back, 0)) as unchanged:
             found = compare(baseline.fingerprints, unchanged.info.fingerprints)
         follows = () if any(host.changes_results for host in found) else ("subsystem.hardware",)

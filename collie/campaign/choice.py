@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from collie.campaign.hardships import Hardships
 from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
 from collie.plain import CODEC, typed
@@ -36,6 +37,7 @@ class TestbedChoice:
         hosts: inventory file, or `lab`, or None for the simulator.
         subsystem: name or file of a simulated subsystem.
         noise: factor on the noise of simulated readings. 0 disables it.
+        hardships: of the simulator.
         verify: compare payload on real hosts.
         victim: run a plain flow beside every workload on real hosts.
     """
@@ -48,6 +50,7 @@ class TestbedChoice:
     noise: float = 1.0
     verify: bool = False
     victim: bool = False
+    hardships: Hardships = field(default_factory=Hardships)
 
     @property
     def is_simulated(self) -> bool:
@@ -61,6 +64,7 @@ class TestbedChoice:
             ("subsystem", self.subsystem if self.hosts is None else None),
             *(("set", f"{key}={value}") for key, value in self.settings.items()),
             ("noise", None if self.noise == 1.0 or self.hosts else self.noise),
+            *(() if self.hosts else self.hardships.options()),
         ]
         flags = [f"--{name}" for name, is_on in (("verify", self.verify), ("victim", self.victim)) if is_on]
         return [*_words(options), *flags]

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, SearchChoice, TestbedChoice
+from collie.campaign.hardships import EVERY_MECHANISM, MAX_DRIFT, Hardships, Outliers
 from collie.campaign.safety import SafetyRecord
 from collie.cli.complete import content, inventories
 from collie.content.locate import ContentKind
@@ -78,6 +79,22 @@ testbed_options = _together(
     ),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a subsystem's setting."),
     click.option("--noise", type=Finite(min=0), help="Noise of the simulated testbed; 0 disables it.  [default: 1]"),
+    click.option(
+        "--flaky",
+        multiple=True,
+        metavar="MECHANISM=SHARE",
+        help=f"Simulator only: a mechanism, or `{EVERY_MECHANISM}`, shows in this share of the runs.",
+    ),
+    click.option(
+        "--outliers",
+        metavar="SHARE:PAUSE",
+        help="Simulator only: in this share of the runs, such as 1/30, a host sends pause for this share of the time.",
+    ),
+    click.option(
+        "--drift",
+        type=Finite(0, MAX_DRIFT),
+        help="Simulator only: throughput falls by this share over 10 h.  [default: 0]",
+    ),
     format_option,
 )
 
@@ -133,6 +150,7 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
         _noise(options["hosts"], options["noise"]),
         options.get("verify", False),
         options.get("victim", False),
+        _hardships(options["hosts"], options),
     )
 
 
@@ -147,6 +165,9 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
         changes["settings"] = {**given.settings, **chosen.settings}
     if "noise" in named:
         changes["noise"] = _noise(changes.get("hosts", given.hosts), chosen.noise)
+    if hard := {name: getattr(chosen.hardships, name) for name in _HARDSHIPS if name in named}:
+        _hardships(changes.get("hosts", given.hosts), ctx.params)
+        changes["hardships"] = dataclasses.replace(given.hardships, **hard)
     return dataclasses.replace(given, **changes)
 
 
@@ -172,6 +193,46 @@ def _noise(hosts: str | None, noise: float | None) -> float:
     if hosts:
         raise UsageError("--noise is for a simulated subsystem; real hosts have real noise")
     return noise
+
+
+_HARDSHIPS = ("flaky", "outliers", "drift")
+
+
+def _hardships(hosts: str | None, options: Mapping[str, Any]) -> Hardships:
+    given = [name for name in _HARDSHIPS if options[name] not in (None, ())]
+    if hosts and given:
+        raise UsageError(f"--{given[0]} is for a simulated subsystem; leave it out with --hosts")
+    return Hardships(_show_rates(options["flaky"]), _outliers(options["outliers"]), options["drift"] or 0.0)
+
+
+def _show_rates(words: Iterable[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for word in words:
+        name, _, text = map(str.strip, word.partition("="))
+        share = _share(text)
+        if not name or share is None:
+            raise UsageError(f"--flaky {word!r} is not MECHANISM=SHARE, with a share from 0 to 1 such as 0.6 or 3/5")
+        if name in found:
+            raise UsageError(f"--flaky {word!r}: {name} has another share already")
+        found[name] = share
+    return found
+
+
+def _outliers(word: str | None) -> Outliers | None:
+    if word is None:
+        return None
+    share, pause = map(_share, word.partition(":")[::2])
+    if share is None or pause is None:
+        raise UsageError(f"--outliers {word!r} is not SHARE:PAUSE, two shares from 0 to 1 such as 1/30:0.02")
+    return Outliers(share, pause) if share and pause else None
+
+
+def _share(text: str) -> float | None:
+    numerator, sign, denominator = text.partition("/")
+    with suppress(ValueError, ZeroDivisionError):
+        share = float(numerator) / (float(denominator) if sign else 1.0)
+        return share if 0.0 <= share <= 1.0 else None
+    return None
 
 
 def safety_limits(options: Mapping[str, Any]) -> SafetyLimits:

@@ -16,7 +16,9 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 EVERYTHING = "everything"  # accepts any difference
 
-_NOT_A_SETTING = frozenset({"subsystem.subsystem", "subsystem.hardware", "subsystem.noise"})
+_NOT_A_SETTING = frozenset(
+    f"subsystem.{name}" for name in ("subsystem", "hardware", "noise", "flaky", "outliers", "drift")
+)
 """Fields of a simulated subsystem that no setting changes."""
 
 

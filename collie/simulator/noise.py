@@ -62,7 +62,7 @@ class RunNoise:
 
 
 def draw_noise(seed: int, run: int, noise: float, counters: int, samples: int) -> RunNoise:
-    """Draw the random part of a run. `noise`, above 0, is a factor on all spreads and shares."""
+    """Draw the random part of a run. `noise` is a factor on all spreads and shares. With 0, every run is alike."""
     block, position = divmod(run, _BLOCK_RUNS)
     return _block(seed, block, noise, counters, samples)[position]
 

@@ -6,10 +6,11 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import mul
 from typing import Final, NamedTuple, overload
 
+from collie.campaign.hardships import Hardships
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement, Sample, Watch, replayed
@@ -17,8 +18,11 @@ from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.simulator.capabilities import capabilities, unsupported_reason
+from collie.simulator.cures import cured
+from collie.simulator.hardships import absent, show_rates, troubled
 from collie.simulator.hardware import Subsystem
 from collie.simulator.latency import latencies_between
+from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.noise import RunNoise, draw_noise
 from collie.simulator.readings import COUNTERS, FLEET_COUNTERS, PORT_COUNTERS, counters, counters_between
@@ -35,6 +39,9 @@ _RAMP: Final = (0.3, 0.8, 1.0) + (1.0,) * WINDOW_SAMPLES
 _START_PAUSE: Final = (1.0, 0.2) + (0.0,) * (len(_RAMP) - 2)
 """Share of `RunNoise.start_pause` in each sample. It ends before the window."""
 
+_CURED_HOSTS: Final = 256
+"""Limit on remembered hosts of flaky mechanisms."""
+
 _Pair = tuple[float | None, float | None]
 _Counters = Mapping[str, float | None]
 
@@ -50,7 +57,8 @@ class SimulatedTestbed:
     """Two hosts with one subsystem each, joined by a network without congestion.
 
     A run's noise depends only on the seed and the run's number. `noise` is a factor on every spread and on the share of
-    failed and unstable runs, and 0 disables it. With a `peer` (host B), both hosts also have `FLEET_COUNTERS`.
+    failed and unstable runs, and 0 disables it. `hardships` depend on seed and run number, too, and change no other
+    draw. With a `peer` (host B), both hosts also have `FLEET_COUNTERS`.
     """
 
     def __init__(
@@ -60,6 +68,7 @@ class SimulatedTestbed:
         *,
         seed: int = 0,
         noise: float = 1.0,
+        hardships: Hardships | None = None,
         peer: SubsystemFile | None = None,
     ) -> None:
         self._subsystem = subsystem.hardware
@@ -70,6 +79,9 @@ class SimulatedTestbed:
         self._catalog = replace(catalog, counters=tuple(each for each in catalog.counters if each.name in observed))
         self._seed = seed
         self._noise = noise
+        self._hardships = hardships or Hardships()
+        self._show_rates = show_rates(self._hardships.flaky)
+        self._hosts_without = lru_cache(maxsize=_CURED_HOSTS)(self._cured_hosts)
         self._closed = False
 
     @cached_property
@@ -80,6 +92,7 @@ class SimulatedTestbed:
             "subsystem": subsystem.name,
             "title": subsystem.title,
             "noise": self._noise,
+            **self._hardships.description(),
             **self._settings,
         }
         hardware = hashlib.sha256(subsystem.model_dump_json().encode()).hexdigest()[:16]
@@ -117,21 +130,35 @@ class SimulatedTestbed:
         elapsed = elapsed_seconds(workload)
         if reason := unsupported_reason(self._subsystem, workload):
             return Unsupported(reason, 1.0)
-        noise = draw_noise(self._seed, run, self._noise, len(self._names), len(_RAMP)) if self._noise > 0 else None
+        noise = self._random_part(run)
         if noise and noise.failure:
             cause, detail = noise.failure
             return SetupFailed(cause, f"run {run}: {detail}", elapsed / 2)
-        measured = replayed(self._measurement(workload, noise), watch)
+        hosts = self._hosts_without(absent(self._show_rates, self._seed, run))
+        measured = replayed(self._measurement(hosts, workload, noise), watch)
         unused = len(_RAMP) * SAMPLE_SECONDS - measured.window_seconds if measured.stopped else 0.0
         return Measured(measured, elapsed - unused)
 
-    def _measurement(self, workload: Workload, noise: RunNoise | None) -> Measurement:
+    def _random_part(self, run: int) -> RunNoise | None:
+        hard = self._hardships.outliers is not None or self._hardships.drift > 0
+        if self._noise == 0 and not hard:
+            return None
+        noise = draw_noise(self._seed, run, self._noise, len(self._names), len(_RAMP))
+        return troubled(noise, self._hardships, self._seed, run) if hard else noise
+
+    def _cured_hosts(self, mechanisms: frozenset[Mechanism]) -> tuple[Subsystem, Subsystem]:
+        a = cured(self._subsystem, mechanisms)
+        return a, a if self._peer is None or self._peer is self._subsystem else cured(self._peer, mechanisms)
+
+    def _measurement(
+        self, pair: tuple[Subsystem, Subsystem], workload: Workload, noise: RunNoise | None
+    ) -> Measurement:
         if self._peer is None:
-            state = evaluate(self._subsystem, workload)
-            readings = counters(self._subsystem, state)
+            state = evaluate(pair[0], workload)
+            readings = counters(pair[0], state)
         else:
-            state = evaluate_between(self._subsystem, self._peer, workload)
-            readings = counters_between(self._subsystem, self._peer, state)
+            state = evaluate_between(*pair, workload)
+            readings = counters_between(*pair, state)
         observed, (a, b) = _host_values(state), readings
         if noise is not None:
             observed = _with_noise(observed, noise)
@@ -143,7 +170,7 @@ class SimulatedTestbed:
             stable=noise is None or noise.stable,
             health=_health(workload, noise),
             series=_Series(hosts, noise),
-            latency=_Latencies((self._subsystem, self._peer or self._subsystem), workload, noise),
+            latency=_Latencies(pair, workload, noise),
         )
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:

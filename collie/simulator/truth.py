@@ -1,14 +1,14 @@
 """Ground truth of a simulated subsystem, only for scoring: only `wiring` and tests can import this module.
 
-The verdict compares the noiseless model of a workload with that of its plain sibling. A cure makes the quantity behind
-a mechanism ideal. The mechanism that causes the highest severity when every *other* one is cured gets the credit.
+The verdict compares the noiseless model of a workload with that of its plain sibling. The mechanism that causes the
+highest severity when every *other* one is cured gets the credit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,49 +20,18 @@ from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.search.anomaly import Anomaly
 from collie.simulator.capabilities import unsupported_reason
+from collie.simulator.cures import cured
 from collie.simulator.draws import draw
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import evaluate, evaluate_many
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import Changes, SubsystemFile
+from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import noiseless_hosts
 from collie.workloads.constraint import VERBS
 from collie.workloads.plan import sinks
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
-
-S = TypeVar("S", bound=Subsystem)
-
-_AMPLE: Final = 1 << 50
-
-CURES: Final[Mapping[Mechanism, Changes]] = {
-    Mechanism.DATAGRAM_PREFETCH: {"datagram_receives": {"prefetch_wqes": _AMPLE}},
-    Mechanism.DATAGRAM_RECEIVE_CACHE: {"datagram_receives": {"size_bytes": _AMPLE}},
-    Mechanism.READ_SLOW_PATH: {"reads": {"bulk_packets": _AMPLE}},
-    Mechanism.READ_SCATTER_LISTS: {"reads": {"scatter_lists": _AMPLE}},
-    Mechanism.RELIABLE_PREFETCH: {"reliable_receives": {"prefetch_wqes": _AMPLE}},
-    Mechanism.RELIABLE_RECEIVE_CACHE: {"reliable_receives": {"size_bytes": _AMPLE}},
-    Mechanism.TRANSLATION_CACHE: {"translation_cache": {"entries": _AMPLE}},
-    Mechanism.CONTEXT_CACHE: {"context_cache": {"entries": _AMPLE}},
-    Mechanism.STRICT_ORDERING: {"pcie": {"strict_ordering": False}},
-    Mechanism.ACKNOWLEDGEMENT_BLOCKING: {"acknowledgements": {"blocks_data": False}},
-    Mechanism.SOCKET_LINK: {"socket_link": {"rate_bps": _AMPLE, "streamed_rate_bps": _AMPLE}},
-    Mechanism.PEER_TO_PEER_REDIRECT: {"gpu_bridge": {"redirects": False}},
-    Mechanism.LOOPBACK_INCAST: {"loopback": {"rate_limited": True}},
-    Mechanism.TRANSMIT_STAGING: {"transmit_staging": {"size_bytes": _AMPLE}},
-    Mechanism.PENDING_READS: {"reads": {"pending_requests": _AMPLE}},
-    Mechanism.DUPLEX_ARBITER: {"arbiter": {"queue_pairs": _AMPLE}},
-}
-"""The quantity behind each mechanism, and a value at which it limits nothing."""
-
-
-def cured(subsystem: S, mechanisms: Iterable[Mechanism]) -> S:
-    """Return a subsystem with some mechanisms cured."""
-    for mechanism in mechanisms:
-        for part, changes in CURES[mechanism].items():
-            subsystem = subsystem.with_part(part, **changes)
-    return subsystem
 
 
 def planted(subsystem: SubsystemFile) -> tuple[Mechanism, ...]:

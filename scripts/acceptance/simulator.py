@@ -34,11 +34,12 @@ from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import Calibration
 from collie.ports import CampaignHeader
+from collie.simulator.cures import cured
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import evaluate, evaluate_many
 from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.truth import Truth, cured, planted
+from collie.simulator.truth import Truth, planted
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
 from collie.wiring import ADAPTERS

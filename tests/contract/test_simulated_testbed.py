@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collie import ports
+from collie.campaign.hardships import Hardships, Outliers
 from collie.campaign.safety import Guard
 from collie.content.anomalies import load_reference
 from collie.content.catalogs import load_catalog
@@ -42,6 +43,15 @@ class TestSilentTestbed(TestSimulatedTestbed):
     def testbed(self) -> ports.Testbed:
         subsystem = load_subsystem("F", SubsystemFile)
         return SimulatedTestbed(subsystem, load_catalog("simulated"), noise=0)
+
+
+class TestHardTestbed(TestSimulatedTestbed):
+    """Where the trigger of the storm is not flaky, so that the storm shows."""
+
+    @pytest.fixture
+    def testbed(self) -> ports.Testbed:
+        hardships = Hardships({"all": 0.5, "datagram_prefetch": 1.0}, Outliers(1 / 30, 0.2), 0.1)
+        return SimulatedTestbed(load_subsystem("F", SubsystemFile), load_catalog("simulated"), hardships=hardships)
 
 
 class TestUnlikeTestbed(TestSimulatedTestbed):

@@ -110,6 +110,17 @@ def test_a_killed_search_resumes_to_the_same_end(
     assert without_wall_time(resumed) == without_wall_time(whole)
 
 
+def test_a_hard_campaign_resumes_and_its_finds_run_where_they_are_from(tmp_path: Path) -> None:
+    hard = ["--flaky", "all=0.6", "--outliers", "1/30:0.02", "--drift", "0.1"]
+    begun = answer("search", "--seed", "1", "--budget", "30runs", *hard, "--campaign", "hard", cwd=tmp_path)
+    assert answer("search", "--resume", "hard", "--budget", "60runs", cwd=tmp_path)["runs"] > begun["runs"]
+    words = ["reproduce", "hard/a1", "--repeat", "1", "--flaky", "all=1"]
+    [host] = answer(*words, cwd=tmp_path)["fingerprint_difference"]
+    assert [(each["field"], each["values"]) for each in host["differences"]] == [
+        ("subsystem.flaky", ["all=0.6", "all=1.0"])
+    ]
+
+
 def _runs(database: Path) -> int:
     try:
         with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
@@ -205,9 +216,25 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
         (["search", "--hosts", "absent.yaml", "--subsystem", "F"], 2, "give one of them"),
         (["search", "--hosts", "absent.yaml", "--noise", "0"], 2, "--noise is for a simulated subsystem"),
         (["reproduce", "nsdi22-01", "--hosts", "absent.yaml", "--noise", "0"], 2, "--noise is for a simulated"),
+        (
+            ["search", "--hosts", "absent.yaml", "--drift", "0.1"],
+            2,
+            "--drift is for a simulated subsystem",
+        ),
+        (["reproduce", "nsdi22-01", "--hosts", "absent.yaml", "--flaky", "all=1"], 2, "--flaky is for a simulated"),
+        (["search", "--flaky", "warp=1"], 2, "no mechanism 'warp'; one of all, datagram_prefetch, "),
+        (["measure", "nsdi22-01", "--flaky", "warp=1"], 2, "no mechanism 'warp'; one of all, datagram_prefetch, "),
+        (["fleet", "--count", "4", "--flaky", "warp=1"], 2, "no mechanism 'warp'; one of all, datagram_prefetch, "),
+        (["search", "--flaky", "context_cache"], 2, "is not MECHANISM=SHARE, with a share from 0 to 1"),
+        (["search", "--flaky", "all=1.1"], 2, "is not MECHANISM=SHARE, with a share from 0 to 1"),
+        (["search", "--flaky", "all=0", "--flaky", "all=1"], 2, "all has another share already"),
+        (["search", "--outliers", "1/30"], 2, "--outliers '1/30' is not SHARE:PAUSE"),
+        (["search", "--outliers", "1/0:0.02"], 2, "--outliers '1/0:0.02' is not SHARE:PAUSE"),
+        (["search", "--drift", "0.6"], 2, "'--drift': 0.6 is not in the range"),
         (["search", "--hosts", "absent.yaml", "--score"], 2, "real hosts have none"),
         (["search", "--resume", "absent"], 2, "holds no campaign"),
         (["search", "--resume", "absent", "--seed", "7", "--noise", "0"], 2, "leave out --seed, --noise"),
+        (["search", "--resume", "absent", "--flaky", "all=1", "--drift", "0"], 2, "leave out --flaky, --drift"),
         (["search", "--space", f"{'x' * 300}.yaml"], 2, "no such file"),
         (["check", "x" * 300], 2, "no application has this name"),
         (["check", "rpc-library", "--against", "x" * 300], 2, "neither a campaign nor a collection"),
@@ -300,6 +327,12 @@ def test_reproduction_says_what_has_changed_since_the_find(
     words = ["reproduce", str(folder / "one" / "a1"), "--repeat", "1", "--noise", "0.5"]
     [found] = answer(*words, cwd=tmp_path)["fingerprint_difference"]
     assert [each["field"] for each in found["differences"]] == ["subsystem.noise"]
+    words = ["reproduce", str(folder / "one" / "a1"), "--repeat", "1", "--flaky", "all=0", "--outliers", "1/30:0.02"]
+    [found] = answer(*words, cwd=tmp_path, status=1)["fingerprint_difference"]
+    assert [(each["field"], each["values"]) for each in found["differences"]] == [
+        ("subsystem.flaky", [None, "all=0.0"]),
+        ("subsystem.outliers", [None, "1/30:0.02"]),
+    ]
     assert answer("reproduce", "nsdi22-01", "--repeat", "1", cwd=tmp_path)["fingerprint_difference"] is None
 
 

@@ -42,6 +42,9 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+FORCED = ["--set", "relaxed_ordering=forced"]
+
+
 def gate(baseline: str, tmp_path: Path, *words: str) -> int:
     return run(["gate", "--baseline", baseline, "--campaign", str(tmp_path / "gate"), "--seed", "7", *words])
 
@@ -78,10 +81,12 @@ def test_a_lost_cure_fails_the_gate_and_is_reproduced(
         (["--budget", "0runs"], 2),
         (["--false-alarm", "0"], 2),
         (["--under-test", ","], 2),
-        (["--set", "relaxed_ordering=forced"], 2),
-        (["--set", "relaxed_ordering=forced", "--under-test", "settings", "--budget", "4runs"], 4),
+        (FORCED, 2),
+        ([*FORCED, "--under-test", "settings", "--budget", "4runs"], 4),
         (["--subsystem", "H", "--under-test", "settings"], 2),
         (["--noise", "0"], 2),
+        (["--drift", "0.1"], 2),
+        (["--drift", "0.1", *FORCED, "--under-test", "settings,subsystem.drift", "--budget", "4runs"], 4),
         (["--baseline-hosts", "hosts.yaml"], 2),
     ],
 )

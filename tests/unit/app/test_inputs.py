@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from collie.app import inputs, plans
 from collie.app.inputs import with_defaults
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.hardships import Hardships, Outliers
 from collie.cli import search
 from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
@@ -23,6 +25,10 @@ from collie.wiring import ADAPTERS
         SearchChoice(
             TestbedChoice(subsystem="my nic.yaml", settings={"firmware": "22.31", "pfc": "enabled"}, noise=0.5)
         ),
+        SearchChoice(
+            TestbedChoice(hardships=Hardships({"all": 0.6, "context_cache": 1 / 3}, Outliers(1 / 30, 0.02), 0.1))
+        ),
+        SearchChoice(TestbedChoice(hardships=Hardships(outliers=Outliers(0.07, 1.0)))),
         SearchChoice(TestbedChoice(hosts="lab", verify=True, victim=True), space="soft-roce", recipe="soft-roce"),
         SearchChoice(fix=("qp_type=RC", "opcode=READ"), limit=("qps<=64",), known="nsdi22", budget="45m", seed=7),
         SearchChoice(safety=SafetyLimits(0.25, 120.0, 50e9), shared_port=True),
@@ -31,6 +37,11 @@ from collie.wiring import ADAPTERS
 def test_the_arguments_of_a_choice_make_the_same_choice(choice: SearchChoice) -> None:
     ctx = search.command.make_context("search", choice.arguments())
     assert search._choice(ctx, ctx.params)[0] == choice
+
+
+def test_hardships_are_on_record() -> None:
+    choice = SearchChoice(TestbedChoice(hardships=Hardships({"all": 0.6}, Outliers(1 / 30, 0.02), 0.1)))
+    assert SearchChoice.from_settings(json.loads(json.dumps(choice.to_settings()))) == choice
 
 
 _TWO_HOSTS = """\
@@ -70,7 +81,16 @@ def test_what_hosts_suggested_is_on_record_and_needs_no_hosts_file_later(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("said", "why"), [({"pairs": 0}, "pairs"), ({"pairs": 10**9}, "pairs"), ({"testbed": {"noise": -1.0}}, "noise")]
+    ("said", "why"),
+    [
+        ({"pairs": 0}, "pairs"),
+        ({"pairs": 10**9}, "pairs"),
+        ({"testbed": {"noise": -1.0}}, "noise"),
+        ({"testbed": {"hardships": {"flaky": {"all": 1.5}}}}, "flaky all: 1.5 is no share"),
+        ({"testbed": {"hardships": {"outliers": {"share": -0.1, "pause": 0.1}}}}, "outliers: -0.1 is no share"),
+        ({"testbed": {"hardships": {"outliers": {"share": 0.1, "pause": 2.0}}}}, "pause of outliers: 2.0 is no share"),
+        ({"testbed": {"hardships": {"drift": 0.6}}}, "drift is 0.6; expected 0 to 0.5"),
+    ],
 )
 def test_what_no_command_line_can_say_is_on_no_record(said: dict[str, Any], why: str) -> None:
     with pytest.raises(StoreError, match=why):

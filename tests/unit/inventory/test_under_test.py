@@ -9,6 +9,7 @@ import pytest
 from collie.app.baselines import Baseline
 from collie.campaign.choice import SearchChoice
 from collie.campaign.gate.cases import Record
+from collie.campaign.hardships import Hardships, Outliers
 from collie.detect.bounds import Calibration
 from collie.inventory.fingerprint import Difference, Fingerprint, difference
 from collie.inventory.under_test import beyond
@@ -44,10 +45,16 @@ def test_of_a_baseline_of_several_pairs_only_the_hosts_of_the_gate_are_compared(
 
 
 def test_settings_do_not_excuse_another_subsystem() -> None:
+    hardships = Hardships({"all": 0.6}, Outliers(0.1, 0.1), 0.1).description()
     found: list[Difference] = list(
         difference(
-            Fingerprint({"subsystem": {"subsystem": "F", "hardware": "x", "acs": "enabled"}}),
-            Fingerprint({"subsystem": {"subsystem": "H", "hardware": "y", "acs": "disabled"}}),
+            Fingerprint({"subsystem": {"subsystem": "F", "hardware": "x", "acs": "enabled", "noise": 1.0}}),
+            Fingerprint(
+                {"subsystem": {"subsystem": "H", "hardware": "y", "acs": "disabled", "noise": 0.0, **hardships}}
+            ),
         )
     )
-    assert [each.field for each in beyond(found, ("settings",))] == ["subsystem.subsystem", "subsystem.hardware"]
+    assert [each.field for each in beyond(found, ("settings",))] == [
+        f"subsystem.{name}" for name in ("subsystem", "hardware", "noise", *hardships)
+    ]
+    assert len(hardships) == 3

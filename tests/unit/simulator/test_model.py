@@ -12,6 +12,7 @@ from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.simulator.bottleneck import bottleneck
 from collie.simulator.caches import excess, miss_ratio, overrun, pushed_out
+from collie.simulator.cures import cured
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import FlowRates, SteadyState, evaluate, evaluate_many
@@ -20,7 +21,6 @@ from collie.simulator.ordering import bulk_share, bulk_then_small, distinct_segm
 from collie.simulator.readings import COUNTERS, counters
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.truth import cured
 from collie.simulator.wire import message_overhead_bytes, packet_overhead_bytes
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 

@@ -12,9 +12,10 @@ from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.detect.symptom import Symptom
 from collie.search.anomaly import Anomaly
+from collie.simulator.cures import CURES, cured
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.truth import CURES, Truth, cured, planted
+from collie.simulator.truth import Truth, planted
 from collie.workloads.feature import Mfs
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Memory, Workload
