@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from collie.detect.symptom import Symptom
-from collie.search.discriminating_counters import DiscriminatingCounter
+from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.units import format_bytes, format_list, format_rate
 from collie.workloads.workload import QpType, Workload
