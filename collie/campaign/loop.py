@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator
-from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
@@ -303,7 +302,7 @@ class SearchLoop:
         return Anomaly(
             id=f"a{len(self._triage.found) + 1}",
             symptom=symptom,
-            severity=median(verdict.severity for verdict in verdicts),
+            severity=typical.severity,
             workload=suspicion.workload,
             found_as=suspicion.workload,
             mfs=Mfs(()),

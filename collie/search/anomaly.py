@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from collie.detect.symptom import Symptom
+from collie.detect.symptom import Symptom, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.units import format_bytes, format_list, format_rate
@@ -38,10 +38,10 @@ class Anomaly:
 
     Attributes:
         id: `a1`, `a2`, ... within the campaign.
-        severity: max(pause ratio, 1 - delivered / bound) of the confirming runs, median.
+        severity: max(pause ratio, 1 - delivered / bound) of the confirming run of middle severity.
         workload: the simplest workload that extraction found. It satisfies `mfs`.
         found_as: the workload that the search proposed.
-        reason: the verdict's sentence with its figures.
+        reason: the sentence of this run with its figures.
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
         extraction_runs: runs of the extraction, with those of revisions.
@@ -77,6 +77,11 @@ class Anomaly:
         """Return the anomaly with one more reproducing run inside its conditions."""
         trials, passed = self.trials + 1, self.passed + 1
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
+
+    @property
+    def figure(self) -> str:
+        """The severity in words, see `severity_in_words`."""
+        return severity_in_words(self.symptom, self.severity, self.reason)
 
     @property
     def sentence(self) -> str:
