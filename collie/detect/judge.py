@@ -210,7 +210,7 @@ def _unfairness(run: _Run) -> Verdict | None:
     share, threshold = run.measurement.health.slowest_qp_share, run.thresholds.qp_deficit
     if share is None or 1.0 - share <= threshold:
         return None
-    text = f"the slowest queue pair does {share:.1%} of what the queue pairs of its flow do on average"
+    text = f"the slowest queue pair does {1.0 - share:.1%} less than the queue pairs of its flow do on average"
     return run.concluded(Symptom.UNFAIRNESS, text, 1.0 - share, sinks(run.workload)[0], (1.0 - share) / threshold)
 
 

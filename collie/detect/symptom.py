@@ -122,7 +122,7 @@ def severity_in_words(symptom: Symptom, severity: float, reason: str) -> str:
     missing = throughput_is_missing(severity)
     if symptom is Symptom.LOW_THROUGHPUT or missing in reason:
         return missing
-    stated = _FIGURES.get(symptom, "").format(severity, 1.0 - severity)
+    stated = _FIGURES.get(symptom, "").format(severity)
     return stated if stated and stated in reason else f"severity {severity:{'.1%' if severity < 0.1 else '.0%'}}"
 
 
@@ -131,6 +131,6 @@ _FIGURES = {
     Symptom.RNR_STORM: "{:.0%} of the messages",
     Symptom.LOSS: "{:.2%} of its packets",
     Symptom.RETRANSMISSION: "{:.1%} of the packets",
-    Symptom.UNFAIRNESS: "the slowest queue pair does {1:.1%}",
+    Symptom.UNFAIRNESS: "{:.1%} less than the queue pairs of its flow",
 }
-"""The figure of each symptom in the words of its reason. `{1}` is what a severity leaves of 1."""
+"""The figure of each symptom in the words of its reason."""

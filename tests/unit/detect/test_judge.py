@@ -58,7 +58,7 @@ def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
         (measurement(rnr=0.5), "50% of the messages"),
         (measurement(tx_pause=None, loss=0.0731), "7.31% of its packets"),
         (measurement(repeats=0.08), "8.0% of the packets"),
-        (measurement(health=GeneratorHealth(slowest_qp_share=0.05)), "the slowest queue pair does 5.0%"),
+        (measurement(health=GeneratorHealth(slowest_qp_share=0.05)), "95.0% less than the queue pairs of its flow"),
     ],
 )
 def test_the_severity_is_a_named_figure_of_the_reason(found: Measurement, figure: str) -> None:
@@ -142,7 +142,7 @@ STARVED_QP = GeneratorHealth(slowest_qp_share=0.02)
         (measurement(40e9, 4e6, rnr=0.4), Symptom.RNR_STORM, "turns 40% of the messages away"),
         (measurement(40e9, 4e6, rnr=0.4, loss=0.1, tx_pause=None, rx_pause=None), Symptom.RNR_STORM, "60% of the"),
         (measurement(40e9, 4e6, repeats=0.3), Symptom.RETRANSMISSION, "30.0% of the packets"),
-        (measurement(40e9, 4e6, health=STARVED_QP), Symptom.UNFAIRNESS, "does 2.0% of what"),
+        (measurement(40e9, 4e6, health=STARVED_QP), Symptom.UNFAIRNESS, "does 98.0% less"),
         (measurement(health=STARVED_QP), Symptom.UNFAIRNESS, "slowest queue pair"),
         (measurement(wrong_bytes=17), Symptom.WRONG_PAYLOAD, "17 bytes"),
         (measurement(tx_pause=0.2, wrong_bytes=1, problems=("link went down",)), Symptom.WRONG_PAYLOAD, "1 bytes"),
