@@ -336,7 +336,7 @@ class SearchLoop:
                 raise
         # The simplest workload moves the fewest unrelated counters.
         typical = self._measurer.measurement(extracted.workload) or confirmed.measurement
-        telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog)
+        telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog, extracted.mfs)
         confirmed.anomaly = dataclasses.replace(
             anomaly,
             workload=extracted.workload,

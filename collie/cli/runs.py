@@ -94,7 +94,7 @@ def _table(rows: deque[Row]) -> Table:
             str(row["run"]),
             format_seconds(row["elapsed_seconds"]),
             row["purpose"],
-            f"{verdict} {percent(row['severity'])}" if row["symptom"] else verdict,
+            verdict,
             *("" if row[name] is None else rate(row[name]) for name in ("delivered_bps", "bound_bps")),
             "" if row["tx_pause_ratio"] is None else percent(row["tx_pause_ratio"]),
             row["problem"] or row["reason"],

@@ -22,7 +22,8 @@ def wilson(reproduced: int, runs: int, confidence: float = CONFIDENCE) -> Interv
     """Return Wilson's score interval of a share (E. B. Wilson, JASA 22, 1927), or None without a run.
 
     Averaged over true shares, it keeps its level even for a handful of runs. The exact interval of Clopper and Pearson
-    never falls below its level but is wider (Brown, Cai and DasGupta, Statistical Science 16, 2001).
+    never falls below its level but is wider (Brown, Cai and DasGupta, Statistical Science 16, 2001). A bundle computes
+    this interval on hosts without scipy, so `scipy.stats` cannot.
     """
     if runs == 0:
         return None

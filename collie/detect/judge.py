@@ -20,7 +20,7 @@ from functools import cached_property
 
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
 from collie.detect.measurement import HostMeasurement, Measurement
-from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive, throughput_is_missing
 from collie.limits import Factor, Ratio
 from collie.workloads.plan import shares, sinks
 from collie.workloads.units import format_rate
@@ -106,9 +106,13 @@ class _Run:
         return self.deficit_of(replace(host, delivered_bps=host.peak_bps, delivered_pps=peak_pps))
 
     def anomalous(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float = 1.0) -> Verdict:
-        """Return an anomalous verdict. `margin` counts only in a stable window."""
-        missing = self.deficit > self.thresholds.throughput_deficit and symptom is not Symptom.LOW_THROUGHPUT
-        text += f" and {self.deficit:.0%} of the throughput is missing" if missing else ""
+        """Return an anomalous verdict. `margin` counts only in a stable window.
+
+        The reason states the deficit if it is anomalous or decides the severity.
+        """
+        decides = self.deficit > min(self.thresholds.throughput_deficit, severity) or self.deficit == severity > 0.0
+        if decides and symptom is not Symptom.LOW_THROUGHPUT:
+            text += f" and {throughput_is_missing(self.deficit)}"
         margin = margin if self.measurement.stable else 1.0
         return Verdict(Outcome.ANOMALOUS, text, symptom, min(1.0, max(severity, self.deficit)), host, margin)
 
@@ -206,7 +210,7 @@ def _unfairness(run: _Run) -> Verdict | None:
     share, threshold = run.measurement.health.slowest_qp_share, run.thresholds.qp_deficit
     if share is None or 1.0 - share <= threshold:
         return None
-    text = f"the slowest queue pair does {share:.1%} of what the queue pairs of its flow do on average"
+    text = f"the slowest queue pair does {1.0 - share:.1%} less than the queue pairs of its flow do on average"
     return run.concluded(Symptom.UNFAIRNESS, text, 1.0 - share, sinks(run.workload)[0], (1.0 - share) / threshold)
 
 

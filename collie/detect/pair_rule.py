@@ -80,7 +80,9 @@ def rule_for(share: float, differ: float, false_negative_rate: float, overlooked
 
 def tail(runs: int, reproduced: int, chance: float) -> float:
     """Return the chance that at least `reproduced` of `runs` runs succeed, each with `chance`."""
-    return sum(math.comb(runs, k) * chance**k * (1.0 - chance) ** (runs - k) for k in range(reproduced, runs + 1))
+    from scipy.stats import binom
+
+    return float(binom.sf(reproduced - 1, runs, chance))
 
 
 @dataclass(frozen=True, slots=True)

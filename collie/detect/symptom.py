@@ -66,7 +66,7 @@ class Verdict:
     Attributes:
         severity: max(pause ratio, 1 - delivered / bound), 0..1, or 0 unless anomalous.
         host: the host with the symptom.
-        reason: one sentence with the figures.
+        reason: one sentence with the figures, among them the severity.
         margin: deciding reading over its threshold, 1 when a disturbance can have contributed, 0 unless anomalous.
         signature: the raised counters, or None without a comparison.
     """
@@ -81,6 +81,12 @@ class Verdict:
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a verdict has three values; compare its outcome")
+
+    @property
+    def figure(self) -> str:
+        """The severity in words, see `severity_in_words`."""
+        assert self.symptom is not None, "only an anomalous verdict has a severity"
+        return severity_in_words(self.symptom, self.severity, self.reason)
 
     @property
     def is_anomalous(self) -> bool:
@@ -101,3 +107,30 @@ class Verdict:
 def inconclusive(reason: str) -> Verdict:
     """Return an inconclusive verdict."""
     return Verdict(Outcome.INCONCLUSIVE, reason)
+
+
+def throughput_is_missing(share: float) -> str:
+    """Return the words of a throughput deficit: `64% of the throughput is missing`."""
+    return f"{share:{'.1%' if share < 0.1 else '.0%'}} of the throughput is missing"
+
+
+def severity_in_words(symptom: Symptom, severity: float, reason: str) -> str:
+    """Name what a severity is a share of, as `reason` does: `9.9% of the time`.
+
+    A severity that the reason does not state stays `severity 9.9%`.
+    """
+    missing = throughput_is_missing(severity)
+    if symptom is Symptom.LOW_THROUGHPUT or missing in reason:
+        return missing
+    stated = _FIGURES.get(symptom, "").format(severity)
+    return stated if stated and stated in reason else f"severity {severity:{'.1%' if severity < 0.1 else '.0%'}}"
+
+
+_FIGURES = {
+    Symptom.PAUSE: "{:.1%} of the time",
+    Symptom.RNR_STORM: "{:.0%} of the messages",
+    Symptom.LOSS: "{:.2%} of its packets",
+    Symptom.RETRANSMISSION: "{:.1%} of the packets",
+    Symptom.UNFAIRNESS: "{:.1%} less than the queue pairs of its flow",
+}
+"""The figure of each symptom in the words of its reason."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from collie.detect.symptom import Symptom
-from collie.search.discriminating_counters import DiscriminatingCounter
+from collie.detect.symptom import Symptom, severity_in_words
+from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.units import format_bytes, format_list, format_rate
 from collie.workloads.workload import QpType, Workload
@@ -38,10 +39,10 @@ class Anomaly:
 
     Attributes:
         id: `a1`, `a2`, ... within the campaign.
-        severity: max(pause ratio, 1 - delivered / bound) of the confirming runs, median.
+        severity: max(pause ratio, 1 - delivered / bound) of the confirming run of middle severity.
         workload: the simplest workload that extraction found. It satisfies `mfs`.
         found_as: the workload that the search proposed.
-        reason: the verdict's sentence with its figures.
+        reason: the sentence of this run with its figures.
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
         extraction_runs: runs of the extraction, with those of revisions.
@@ -81,6 +82,11 @@ class Anomaly:
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
 
     @property
+    def figure(self) -> str:
+        """The severity in words, see `severity_in_words`."""
+        return severity_in_words(self.symptom, self.severity, self.reason)
+
+    @property
     def sentence(self) -> str:
         """The summary for an engineer."""
         if self.same_as is not None:
@@ -90,8 +96,8 @@ class Anomaly:
             unexplained = f"{workload.qp_type} {workload.opcode}, not explained yet"
             return f"{'Any workload of the space' if self.complete else unexplained}: {self.reason}."
         traffic = describe_traffic(self.workload, self.mfs, complete=self.complete)
-        conditions = [phrase for condition in self.mfs.conditions if (phrase := _phrase(condition))]
-        needs = f" when {_enumerate(conditions)}" if conditions else ""
+        phrases = _phrases(self.mfs.conditions)
+        needs = f" when {_enumerate(phrases)}" if phrases else ""
         cut_short = "" if self.complete else " (not explained to the end)"
         return f"{traffic}{needs}: {self.reason}{cut_short}."
 
@@ -180,10 +186,12 @@ _PHRASES = {
     "peer_memory == gpu": "the buffers of host b are GPU memory",
     "gpu_hosts >= 1": "the buffers of either host are GPU memory",
     "gpu_hosts >= 2": "the buffers of both hosts are GPU memory",
+    "gpu_hosts == 1": "the buffers of exactly one host are GPU memory",
     "gpu_hosts <= 1": "the buffers of at most one host are GPU memory",
     "gpu_hosts <= 0": "no buffers are GPU memory",
     "far_hosts >= 1": "the buffers of either host are on another socket than its NIC",
     "far_hosts >= 2": "the buffers of both hosts are on another socket than their NIC",
+    "far_hosts == 1": "the buffers of exactly one host are on another socket than its NIC",
     "far_hosts <= 1": "the buffers of at most one host are on another socket than its NIC",
     "far_hosts <= 0": "all buffers are on their NIC's socket",
     "huge_pages == false": "buffers are on ordinary pages",
@@ -220,6 +228,21 @@ def _mix(value: object) -> str:
     return " and ".join(map(str, value)) or "nothing" if isinstance(value, tuple) else _value(value)
 
 
+def _phrases(conditions: Sequence[Condition]) -> list[str]:
+    """Return the conditions in words. Both limits of a feature are one range."""
+    limits = {(each.dimension, each.op): each.value for each in conditions}
+    found = []
+    for condition in conditions:
+        name = condition.dimension
+        low, high = limits.get((name, Op.AT_LEAST)), limits.get((name, Op.AT_MOST))
+        if low is None or high is None:
+            found.append(_phrase(condition))
+        elif condition.op is Op.AT_LEAST:
+            equal = Condition(name, Op.EQUAL, low)
+            found.append(_phrase(equal) if low == high else _quantity(name, f"{_amount(name, low)} to", high))
+    return [phrase for phrase in found if phrase]
+
+
 def _phrase(condition: Condition) -> str:
     name, op, value = condition.dimension, condition.op, condition.value
     if name in {"qp_type", "opcode"}:
@@ -231,21 +254,31 @@ def _phrase(condition: Condition) -> str:
         return f"{' or '.join(_mix(mix) for mix in mixes)} is mixed in"
     if op is Op.ONE_OF:
         return f"{name} is {' or '.join(_value(choice) for choice in value)}"
-    if op is Op.EQUAL:
-        return f"{name} is {_value(value)}"
-    side = "at least" if op is Op.AT_LEAST else "at most"
-    reproduced = format_bytes(value) if name in _SIZES else str(value)
+    if op is not Op.EQUAL:
+        return _quantity(name, "at least" if op is Op.AT_LEAST else "at most", value)
+    is_quantity = name in _SIZES or name in _COUNTED or name in {"mtu", "offered_bps"}
+    return _quantity(name, "exactly", value) if is_quantity else f"{name} is {_value(value)}"
+
+
+def _quantity(name: str, how: str, value: Any) -> str:
+    amount = f"{how} {_amount(name, value)}"
     if name in _NOUNS:
-        return f"{_NOUNS[name]} has {side} {reproduced}"
+        return f"{_NOUNS[name]} has {amount}"
     if name == "mtu":
-        return f"the path MTU is {side} {reproduced}"
+        return f"the path MTU is {amount}"
     if name == "offered_bps":  # 0 means full queues, and satisfies each "at most"
-        full = " or has full send queues" if op is Op.AT_MOST else ""
-        return f"each flow is offered {side} {format_rate(value)}{full}"
+        return f"each flow is offered {amount}{' or has full send queues' if how == 'at most' else ''}"
     if name not in _COUNTED:
-        return f"{name} is {side} {reproduced}"
+        return f"{name} is {amount}"
     one, several, where = _COUNTED[name]
-    return f"there {'is' if value == 1 else 'are'} {side} {reproduced} {one if value == 1 else several}{where}"
+    is_one = value == 1 and not how.endswith("to")
+    return f"there {'is' if is_one else 'are'} {amount} {one if is_one else several}{where}"
+
+
+def _amount(name: str, value: Any) -> str:
+    if name == "offered_bps":
+        return format_rate(value)
+    return format_bytes(value) if name in _SIZES else str(value)
 
 
 def _value(value: object) -> str:

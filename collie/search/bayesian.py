@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 _PATIENCE = 5
-_NEEDS = {Sampler.TPE: ("optuna",), Sampler.GP: ("optuna", "scipy", "torch")}
+_NEEDS = {Sampler.TPE: ("optuna",), Sampler.GP: ("optuna", "torch")}
 
 
 class Encoding:

@@ -1,4 +1,4 @@
-"""Counters that an anomaly moved most against plain traffic, and the likely cause that they suggest.
+"""Counters that an anomaly moved most against plain traffic.
 
 1. Readings are compared per second and per packet, and the smaller increase counts. Small messages raise all packet
    counts, and a stalled host lowers all rates.
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role
 from collie.counters.series import robust_spread
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
+from collie.search.likely_cause import DiscriminatingCounter, hint
+from collie.workloads.feature import Mfs
 
 MAX_DISCRIMINATING = 3
 _MIN_FACTOR = 2.0
@@ -27,27 +28,12 @@ _GAUGE_FLOOR = 1.0
 """Floor of a gauge, in its unit. A percentage that moves by less than one has not moved."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiscriminatingCounter:
-    """One counter that an anomaly moved.
-
-    Attributes:
-        component: the component to which the counter points.
-        factor: reading over that of plain traffic, the smaller of the factors per second and per packet.
-    """
-
-    counter: str
-    component: str
-    factor: float
-    meaning: str = ""
-
-
 def rank(
-    measurement: Measurement, plain: Sequence[Measurement], symptom: Symptom, catalog: Catalog
+    measurement: Measurement, plain: Sequence[Measurement], symptom: Symptom, catalog: Catalog, mfs: Mfs
 ) -> tuple[tuple[DiscriminatingCounter, ...], str]:
     """Return the counters that a reproducing run moved against plain runs, most moved first, and a hint for the cause.
 
-    Both are empty if there are no runs to compare, or if no counter moved.
+    Both are empty if there are no runs to compare, or if no counter moved. The hint uses all moved counters.
     """
     packets = _packets(measurement, catalog)
     compared = [(run, count) for run in plain if (count := _packets(run, catalog))]
@@ -60,50 +46,7 @@ def rank(
         if advance is not None and advance >= math.log(_MIN_FACTOR):
             found.append(DiscriminatingCounter(counter.name, counter.component, math.exp(advance), counter.meaning))
     found.sort(key=lambda telling: -telling.factor)
-    telling = tuple(found[:MAX_DISCRIMINATING])
-    return telling, hint(symptom, telling[0]) if telling else ""
-
-
-def hint(symptom: Symptom, telling: DiscriminatingCounter) -> str:
-    """Describe in one line the cause that the most moved counter suggests."""
-    component = telling.component.lower()
-    cause = next(
-        (cause for keywords, cause in _CAUSES if all(keyword in component for keyword in keywords)),
-        f"the {telling.component} runs short" + (f" ({telling.meaning})" if telling.meaning else ""),
-    )
-    return f"{cause}, {_EFFECTS[symptom]}"
-
-
-_CAUSES: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("receive wqe", "supply"), "packets arrive when no receive work request is ready for them"),
-    (("receive wqe",), "arrivals wait for their receive work requests to be fetched"),
-    (("send wqe",), "send work requests have to be fetched again and again"),
-    (("context",), "queue pair contexts do not stay on chip"),
-    (("translation",), "address translations do not stay on chip"),
-    (("read request",), "pending READ requests do not stay on chip"),
-    (("pci",), "the way to memory over PCIe is held up"),
-    (("receive buffer",), "the receive buffer fills faster than it is emptied"),
-    (("engine",), "packets wait for the engine that processes them"),
-    (("acknowledge",), "answers to messages wait and hold up what follows them"),
-    (("scheduler",), "senders are held back for want of credits or turns"),
-    (("loopback",), "loopback traffic competes with what comes from the network"),
-    (("steering",), "packets wait until their queue pair is found"),
-    (("loss",), "packets are lost on the way and sent again"),
-    (("network stack",), "the host's network stack refuses packets"),
-    (("netdev",), "the Ethernet device below drops packets"),
-)
-"""Causes by words of the component's name, most specific first."""
-
-_EFFECTS = {
-    Symptom.WRONG_PAYLOAD: "and bytes arrive wrong",
-    Symptom.PAUSE: "so the host asks its peer to stop",
-    Symptom.COMPLETION_ERRORS: "so work requests fail",
-    Symptom.RNR_STORM: "so messages are turned away and sent again",
-    Symptom.LOSS: "so packets are lost",
-    Symptom.RETRANSMISSION: "so the peer sends again what has arrived",
-    Symptom.UNFAIRNESS: "so a queue pair hardly gets a turn",
-    Symptom.LOW_THROUGHPUT: "so throughput falls",
-}
+    return tuple(found[:MAX_DISCRIMINATING]), hint(symptom, found, mfs) if found else ""
 
 
 def _candidates(symptom: Symptom, catalog: Catalog) -> list[Counter]:

@@ -58,7 +58,7 @@ class Sampler(StrEnum):
     TPE = "tpe"
     """Tree-structured Parzen estimator."""
     GP = "gp"
-    """Gaussian process. Needs scipy and torch."""
+    """Gaussian process. Needs torch."""
 
 
 @dataclass(frozen=True, slots=True)

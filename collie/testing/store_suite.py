@@ -12,7 +12,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
-from collie.search.discriminating_counters import DiscriminatingCounter
+from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Memory, Opcode, QpType, Workload
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from collie.app.cases import case_named
 from collie.app.exports import bundle_of
 from collie.bundle import archive
 from collie.bundle.catalogs import Catalogs
+from collie.bundle.modules import imports
 from collie.content.catalogs import load_catalog
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
@@ -82,6 +84,21 @@ def test_it_reaches_its_hosts_judges_as_collie_does_and_says_what_differs(
     text = run(bundle, "--hosts", str(hosts), "--repeat", "1").stdout
     assert text.startswith("reproduced: inconclusive\nnsdi22-04: pause in 0 of 1 run, normal in 0, inconclusive in 1\n")
     assert "nic.firmware: 0.9 and 1.0" in text
+
+
+def test_its_modules_import_only_each_other_and_the_standard_library(bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as packed:
+        sources = {name: packed.read(name) for name in packed.namelist() if name.endswith(".py")}
+    names = {path: path.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for path in sources}
+    # Also the imports of functions, which run late.
+    imported = {module for path, source in sources.items() for module, _name in imports(source, names[path])}
+    assert {module.partition(".")[0] for module in imported} <= sys.stdlib_module_names | {"collie"}
+    assert "collie.detect.interval" in names.values()
+    all_of_them = [name for name in names.values() if name.startswith("collie") and name != "collie.agent.__main__"]
+    script = (
+        f"import importlib, sys; sys.path[:0] = [{str(bundle)!r}]; [importlib.import_module(n) for n in {all_of_them}]"
+    )
+    subprocess.run([sys.executable, "-I", "-S", "-c", script], cwd=bundle.parent, timeout=120, check=True)
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

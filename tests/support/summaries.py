@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collie.campaign.summary import Score
-from collie.search.discriminating_counters import DiscriminatingCounter
+from collie.search.likely_cause import DiscriminatingCounter
 
 SCORE = Score(
     mechanisms={"a1": "receive_wqe_cache", "a2": None},

@@ -22,7 +22,8 @@ from collie.report.html.representative_runs import (
 )
 from collie.report.quantities import show
 from collie.search.anomaly import Anomaly
-from collie.search.discriminating_counters import MAX_DISCRIMINATING, DiscriminatingCounter
+from collie.search.discriminating_counters import MAX_DISCRIMINATING
+from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload

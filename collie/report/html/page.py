@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -147,6 +148,7 @@ def environment() -> Environment:
         "runs": runs,
         "times": times,
         "symptom": lambda symptom: _TAGS.get(symptom, symptom.words),
+        "around_number": lambda words: re.split(r"([\d.]+%)", words, maxsplit=1),
         "fingerprint_value": show_fingerprint,
         "trace_chart": trace_chart,
     }

@@ -19,7 +19,7 @@ from collie.inventory.safety import SafetyLimits
 from collie.plain import Codec, Shape
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
-from collie.search.discriminating_counters import DiscriminatingCounter
+from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
 from collie.workloads.workload import render

@@ -75,9 +75,7 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
 def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
     symptom = anomaly.symptom.words
     if anomaly.same_as is not None:
-        yield Text(
-            f"{anomaly.id}  {symptom}, severity {percent(anomaly.severity)}, explained by {anomaly.same_as}", "dim"
-        )
+        yield Text(f"{anomaly.id}  {symptom}, {anomaly.figure}, explained by {anomaly.same_as}", "dim")
         return
     when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
     explained = f"explained in {runs(anomaly.extraction_runs)}"
@@ -88,9 +86,7 @@ def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
         explained += f", revised {'once' if len(anomaly.revised) == 1 else f'{len(anomaly.revised)} times'}"
     if not anomaly.complete:
         explained = "not explained to the end"
-    yield Text.assemble(
-        (anomaly.id, "bold red"), f"  {symptom}, severity {percent(anomaly.severity)}, {when}, {explained}"
-    )
+    yield Text.assemble((anomaly.id, "bold red"), f"  {symptom}, {anomaly.figure}, {when}, {explained}")
     yield f"    {anomaly.sentence}"
     if anomaly.complete or anomaly.mfs.conditions:
         yield Text(f"    {anomaly.mfs}", "cyan")
@@ -146,7 +142,7 @@ def _verdict(verdict: Verdict | None) -> Iterator[Line]:
     if verdict is None:
         return
     style = "bold red" if verdict.is_anomalous else "bold green" if verdict.is_normal else "bold yellow"
-    symptom = f": {verdict.symptom.words}, severity {percent(verdict.severity)}" if verdict.symptom else ""
+    symptom = f": {verdict.symptom.words}, {verdict.figure}" if verdict.symptom else ""
     yield Text(f"{verdict.outcome}{symptom}", style)
     yield f"    {verdict.reason}"
 

@@ -113,6 +113,15 @@ def test_audits_that_show_make_an_explanation_surer() -> None:
     assert audited.confidence == chance_of_next(audited.passed, audited.trials) != trusted.confidence
 
 
+def test_the_severity_and_the_reason_of_an_anomaly_are_of_one_run() -> None:
+    slow = Planted(LOOPBACK, Symptom.LOW_THROUGHPUT, severity=0.25)  # no clear run, so two confirm it
+    store = MemoryStore(HEADER)
+    summary = search(FakeTestbed((slow,), noise=0.02), store=store)
+    judged = {(run.verdict.severity, run.verdict.reason) for run in store.runs() if run.verdict is not None}
+    assert summary.anomalies
+    assert {(anomaly.severity, anomaly.reason) for anomaly in summary.anomalies} <= judged
+
+
 def test_a_budget_in_time_is_testbed_time() -> None:
     summary = search(FakeTestbed(run_seconds=30.0), budget=Budget(seconds=300.0))
     assert (summary.runs, summary.elapsed_seconds) == (10, 300.0)

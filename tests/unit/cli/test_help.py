@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,3 +125,15 @@ def test_there_are_options_of_one_value_and_of_several() -> None:
 
 def test_words_for_another_program_may_repeat() -> None:
     LEAVES["lab", "ssh"].make_context("lab ssh", ["lab-a", "--", "ls", "-l", "-l"])
+
+
+def test_help_imports_no_scipy() -> None:
+    """It takes about a second to import, so only what computes with it does."""
+    commands = [["--help"], *([*path, "--help"] for path in LEAVES)]
+    script = f"""
+import sys
+from collie.cli.main import run
+codes = {{run(words) for words in {commands!r}}}
+sys.exit(codes != {{0}} or sum(name.partition(".")[0] == "scipy" for name in sys.modules))
+"""
+    subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL, timeout=120, check=True)

@@ -46,6 +46,39 @@ def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
     assert verdict(measurement(40e9, 4e6, tx_pause=0.25)).severity == pytest.approx(0.6)
 
 
+@pytest.mark.parametrize(
+    ("found", "figure"),
+    [
+        (measurement(tx_pause=0.099), "9.9% of the time"),
+        (measurement(91e9, 9.1e6, tx_pause=0.029), "9.0% of the throughput is missing"),
+        (measurement(70e9, 7e6, tx_pause=0.4), "40.0% of the time"),
+        (measurement(40e9, 4e6, tx_pause=0.25), "60% of the throughput is missing"),
+        (measurement(40e9, 4e6), "60% of the throughput is missing"),
+        (measurement(88e9, 8.8e6, wrong_bytes=7), "12% of the throughput is missing"),
+        (measurement(rnr=0.5), "50% of the messages"),
+        (measurement(tx_pause=None, loss=0.0731), "7.31% of its packets"),
+        (measurement(repeats=0.08), "8.0% of the packets"),
+        (measurement(health=GeneratorHealth(slowest_qp_share=0.05)), "95.0% less than the queue pairs of its flow"),
+    ],
+)
+def test_the_severity_is_a_named_figure_of_the_reason(found: Measurement, figure: str) -> None:
+    judged = verdict(found)
+    assert judged.figure == figure
+    assert figure in judged.reason or judged.symptom is Symptom.LOW_THROUGHPUT
+
+
+def test_a_deficit_that_is_neither_anomalous_nor_the_severity_is_not_stated() -> None:
+    assert "missing" not in verdict(measurement(91e9, 9.1e6, tx_pause=0.2)).reason
+    assert "30% of the throughput is missing" in verdict(measurement(70e9, 7e6, tx_pause=0.4)).reason
+
+
+def test_a_severity_that_the_reason_does_not_state_is_called_so() -> None:
+    found = measurement(tx_pause=None)
+    frames = replace(found, hosts=(found.hosts[0], replace(found.hosts[1], tx_pause_frames=40.0)))
+    healthy = replace(frames, hosts=tuple(replace(host, delivered_bps=100e9) for host in frames.hosts))
+    assert verdict(healthy).figure == "severity 0.1%"
+
+
 def test_a_little_pause_is_normal() -> None:
     assert verdict(measurement(tx_pause=0.0009)).is_normal
 
@@ -109,7 +142,7 @@ STARVED_QP = GeneratorHealth(slowest_qp_share=0.02)
         (measurement(40e9, 4e6, rnr=0.4), Symptom.RNR_STORM, "turns 40% of the messages away"),
         (measurement(40e9, 4e6, rnr=0.4, loss=0.1, tx_pause=None, rx_pause=None), Symptom.RNR_STORM, "60% of the"),
         (measurement(40e9, 4e6, repeats=0.3), Symptom.RETRANSMISSION, "30.0% of the packets"),
-        (measurement(40e9, 4e6, health=STARVED_QP), Symptom.UNFAIRNESS, "does 2.0% of what"),
+        (measurement(40e9, 4e6, health=STARVED_QP), Symptom.UNFAIRNESS, "does 98.0% less"),
         (measurement(health=STARVED_QP), Symptom.UNFAIRNESS, "slowest queue pair"),
         (measurement(wrong_bytes=17), Symptom.WRONG_PAYLOAD, "17 bytes"),
         (measurement(tx_pause=0.2, wrong_bytes=1, problems=("link went down",)), Symptom.WRONG_PAYLOAD, "1 bytes"),

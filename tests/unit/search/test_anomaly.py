@@ -83,3 +83,37 @@ def test_a_sentence_claims_no_more_than_was_explained(
     conditions: list[Condition], complete: bool, sentence: str
 ) -> None:
     assert finding(*conditions, complete=complete).sentence == sentence
+
+
+def limits(feature: str, low: int, high: int) -> list[Condition]:
+    return [Condition(feature, Op.AT_LEAST, low), Condition(feature, Op.AT_MOST, high)]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "words"),
+    [
+        (limits("max_message_bytes", 512, 8192), "the largest message has 512 B to 8 KiB"),
+        (limits("max_message_bytes", 1024, 1024), "the largest message has exactly 1 KiB"),
+        (limits("max_inline_data", 64, 2048), "max_inline_data is 64 B to 2 KiB"),
+        (limits("mtu", 512, 1024), "the path MTU is 512 to 1024"),
+        (limits("mtu", 1024, 1024), "the path MTU is exactly 1024"),
+        (limits("qps", 1, 64), "there are 1 to 64 queue pairs per direction"),
+        (limits("qps", 1, 1), "there is exactly 1 queue pair per direction"),
+        (limits("qps", 4, 4), "there are exactly 4 queue pairs per direction"),
+        (limits("offered_bps", 10**9, 10**10), "each flow is offered 1 Gbit/s to 10 Gbit/s"),
+        (limits("gpu_hosts", 1, 1), "the buffers of exactly one host are GPU memory"),
+        (limits("far_hosts", 1, 1), "the buffers of exactly one host are on another socket than its NIC"),
+        (limits("timeout", 3, 9), "timeout is 3 to 9"),
+        (
+            [limits("qps", 4, 9)[1], Condition("mtu", Op.AT_MOST, 1024), limits("qps", 4, 9)[0]],
+            "the path MTU is at most 1024 and there are 4 to 9 queue pairs per direction",
+        ),
+        (
+            [Condition("min_message_bytes", Op.AT_LEAST, 512), Condition("max_message_bytes", Op.AT_MOST, 8192)],
+            "the smallest message has at least 512 B and the largest message has at most 8 KiB",
+        ),
+    ],
+)
+def test_both_limits_of_a_feature_are_one_range(conditions: list[Condition], words: str) -> None:
+    anomaly = finding(Condition("opcode", Op.EQUAL, "WRITE"), *conditions, complete=True)
+    assert anomaly.sentence == f"WRITE when {words}: host b sends pause."

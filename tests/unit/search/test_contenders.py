@@ -28,7 +28,7 @@ from tests.support.contenders import CONTENDERS
 SPACE = load_space("nsdi22")
 PAPER = CONTENDERS[1:5]
 
-NEEDS = {"optuna-tpe": ("optuna",), "optuna-gp": ("optuna", "scipy", "torch")}
+NEEDS = {"optuna-tpe": ("optuna",), "optuna-gp": ("optuna", "torch")}
 
 
 def strategy(name: str, seed: int = 1) -> Strategy:
@@ -145,7 +145,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from collie.errors import UsageError
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"optuna-gp needs optuna and scipy and torch"):
+    with pytest.raises(UsageError, match=r"optuna-gp needs optuna and torch"):
         build(load_recipe("optuna-gp"), SPACE, FAKE_CATALOG, Random(1))
 
 

@@ -20,7 +20,7 @@ from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html.page import environment, render_report, write_page, write_report
 from collie.report.html.unanswered import unanswered
 from collie.report.html.view import campaign_view
-from collie.search.discriminating_counters import DiscriminatingCounter, hint
+from collie.search.likely_cause import DiscriminatingCounter, hint
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import measured
@@ -62,9 +62,8 @@ def test_the_page_needs_nothing_else(html: str) -> None:
 @pytest.mark.parametrize("symptom", list(Symptom))
 def test_every_symptom_has_a_name_and_an_effect(symptom: Symptom) -> None:
     assert environment().filters["symptom"](symptom)
-    assert hint(symptom, DiscriminatingCounter("context_miss", "context cache", 3.0, "")).startswith(
-        "queue pair contexts"
-    )
+    moved = [DiscriminatingCounter("context_miss", "context cache", 3.0)]
+    assert hint(symptom, moved, Mfs(())).startswith("queue pair contexts")
 
 
 def test_the_page_says_what_was_found(html: str) -> None:

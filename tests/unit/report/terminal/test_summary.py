@@ -24,7 +24,10 @@ def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None
     for anomaly in summary.anomalies:
         assert f"    {anomaly.sentence}" in lines
         assert f"    {anomaly.mfs}" in lines
-    assert "a2  low throughput, severity 62%, found in run 5, after 3 min, not explained to the end" in lines
+    assert (
+        "a2  low throughput, 62% of the throughput is missing, found in run 5, after 3 min, not explained to the end"
+        in lines
+    )
     assert "3 runs could not be set up: 1 x agent gone, 2 x qp timeout." in lines
     assert "10 runs asked for what the device cannot do." in lines
     assert "Ended early: what was found explains all that could still be proposed." in lines
@@ -49,7 +52,7 @@ def test_brackets_of_hosts_are_no_markup(summary: Summary) -> None:
 def test_a_measurement_is_printed_with_its_verdict_and_counters(judged: JudgedRun) -> None:
     lines = render_measurement(judged).splitlines()
     assert lines[0] == "RC SEND: qps 64 (plain 16)"
-    assert lines[1] == "anomalous: pause, severity 18%"
+    assert lines[1] == "anomalous: pause, 18.2% of the time"
     assert "host a  sends pause 0%, receives pause 0%" in lines
     assert any(line.startswith("host b  receives 100 Gbit/s, 3.05 Mpps (bound 100 Gbit/s") for line in lines)
     assert any(line.split() == ["level", "50", "50"] for line in lines)
