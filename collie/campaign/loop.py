@@ -39,9 +39,10 @@ from collie.campaign.budget import BudgetSpent
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, SuspicionDropped
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer
-from collie.campaign.summary import Summary
+from collie.campaign.summary import Summary, Unconfirmed
 from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
-from collie.detect.confirm import Confirmed, confirm, trust
+from collie.campaign.trust import Trust
+from collie.detect.confirm import Confirmed, confirm
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
@@ -60,7 +61,7 @@ _MAX_SKIPPED = 2000
 _MAX_OUTAGES = 3
 """Number of runs that end in a dead data path after which their proposal is refused."""
 
-_EXPLANATION_RUNS = 35
+_EXPLANATION_RUNS = 45
 """Expected runs of an explanation."""
 
 Result = TypeVar("Result")
@@ -97,8 +98,8 @@ class SearchLoop:
         self._searching = self._pairs
         self._again: list[Workload] = []
         self._outages: dict[Workload, list[RunRecord]] = {}
-        self._judged = 0
-        self._dropped: list[Verdict] = []
+        self._trust = Trust(recipe.confirmation, recipe.noise)
+        self._unconfirmed: list[Unconfirmed] = []
 
     def run(self) -> Summary:
         """Search until the budget is spent or the space is covered. Raises `TestbedError`."""
@@ -148,7 +149,8 @@ class SearchLoop:
             elapsed_seconds=self._measurer.elapsed_seconds,
             anomalies=tuple(self._triage.found.values()),
             ended_by=ended_by,
-            trust=trust(self._recipe.confirmation, self._judged, self._dropped),
+            trust=self._trust.reliability,
+            unconfirmed=tuple(self._unconfirmed),
             discovery_estimate=self._triage.discovery_estimate,
             lost=tuple(self._measurer.lost.values()),
             pairs=self._pairs,
@@ -179,7 +181,7 @@ class SearchLoop:
                 self._refused.add(workload)
             self._strategy.tell(workload, Answer(outcome))
             return True
-        self._judged += 1
+        self._trust.judged()
         self._outages.pop(workload, None)
         measurement = record.result.measurement
         if verdict is not None and verdict.is_anomalous:
@@ -246,7 +248,7 @@ class SearchLoop:
         policy = self._recipe.confirmation
         try:
             await self._freshen_bound(lane, suspicion.workload, policy.siblings(suspicion.verdict))
-            probes = confirm(suspicion.workload, symptom, policy, suspicion.verdict)
+            probes = confirm(suspicion.workload, symptom, self._trust.rule, policy.void_runs)
             confirmation, _ = await self._drive(lane, probes, "confirm")
         except LaneLost:
             suspicion.taken = False
@@ -265,7 +267,7 @@ class SearchLoop:
             self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain)
             self._sink.on_event(AnomalyConfirmed(anomaly))
         elif not confirmation.confirmed:
-            self._drop(suspicion, deferred=confirmation.deferred)
+            self._drop(suspicion, confirmation)
             return
         for observation in suspicion.observations:
             self._tell(observation, found=found)
@@ -273,9 +275,14 @@ class SearchLoop:
             self._measurer.retire(lane, f"{suspicion.verdict.reason}; another pair does not show it")
             raise _SetAside
 
-    def _drop(self, suspicion: Suspicion, *, deferred: bool = False) -> None:
-        if not deferred:
-            self._dropped.append(suspicion.verdict)
+    def _drop(self, suspicion: Suspicion, confirmation: Confirmed | None = None) -> None:
+        if confirmation is None or not confirmation.deferred:
+            self._trust.dropped()
+        if confirmation is not None and confirmation.reproduced:
+            shows = len(confirmation.reproduced)
+            self._unconfirmed.append(
+                Unconfirmed(suspicion.run, suspicion.workload, suspicion.verdict, shows, confirmation.runs)
+            )
         self._sink.on_event(SuspicionDropped(suspicion.run, suspicion.verdict))
         for observation in suspicion.observations:
             self._tell(observation, found=False)
@@ -362,7 +369,7 @@ class SearchLoop:
         """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
         anomaly = waiting.anomaly
         verdict = self._measurer.with_signature(waiting.verdict, waiting.measurement)
-        probes = compare(anomaly.workload, verdict, explained.mfs, self._space, self._recipe.confirmation)
+        probes = compare(anomaly.workload, verdict, explained.mfs, self._space, self._trust.rule, self._recipe.confirmation.void_runs)
         with self._triage.comparing(waiting):
             joined, _ = await self._drive(lane, probes, "control")
         if joined.same:

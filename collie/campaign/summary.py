@@ -9,7 +9,25 @@ from collie.campaign.measure import LostHost
 from collie.detect.confirm import Reliability
 from collie.ports import RunRecord
 from collie.search.anomaly import Anomaly
+from collie.detect.symptom import Verdict
 from collie.search.discovery import DiscoveryEstimate
+from collie.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """A suspicion that showed again too rarely to be confirmed.
+
+    Attributes:
+        run: number of the run that raised the suspicion.
+        shows: number of its confirming runs that reproduced the symptom, of `runs`.
+    """
+
+    run: int
+    workload: Workload
+    verdict: Verdict
+    shows: int
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +40,7 @@ class Summary:
         skipped: number of proposals that known anomalies cover.
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust, discovery_estimate: None with too little data.
+        unconfirmed: suspicions that showed again, but too rarely.
         set_aside: pairs that differ from the others or were lost, with the reason.
         path_killers: the last run of each proposal that always ended in a dead data path.
     """
@@ -35,6 +54,7 @@ class Summary:
     ended_by: str
     trust: Reliability | None = None
     discovery_estimate: DiscoveryEstimate | None = None
+    unconfirmed: tuple[Unconfirmed, ...] = ()
     lost: tuple[LostHost, ...] = ()
     pairs: int = 1
     set_aside: Mapping[str, str] = field(default_factory=dict)

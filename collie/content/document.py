@@ -7,6 +7,7 @@ tags, duplicate keys and a top level that is no mapping are refused.
 from __future__ import annotations
 
 import math
+import copy
 import os
 import re
 from collections import deque
@@ -89,27 +90,33 @@ class Document:
         """Return this document, completed with the values of another one."""
         return Document(self.path, _merged(base.data, self.data), self._lines)
 
-    def with_present_keys(self, present: Mapping[Location, str]) -> tuple[Document, tuple[Problem, ...]]:
-        """Rename keys of an earlier release, with a remark for each. `present` maps old locations to new names.
+    def with_present_keys(
+        self, present: Mapping[Location, Location], gone: Collection[Location] = ()
+    ) -> tuple[Document, tuple[Problem, ...]]:
+        """Move keys of an earlier release to their present place, and drop those without one. Remark on each.
 
         A file with both names keeps the old key, which is then refused as unknown.
         """
-        data, lines, remarks = self.data, dict(self._lines), []
-        for (*above, old), new in present.items():
-            mapping = self.part(*above)
-            if not isinstance(mapping, dict) or old not in mapping or new in mapping:
+        data, lines, remarks = copy.deepcopy(self.data), dict(self._lines), []
+        for old, new in [*present.items(), *((location, None) for location in gone)]:
+            above = self.part(*old[:-1])
+            if not isinstance(above, dict) or old[-1] not in above or (new and self.part(*new) is not None):
                 continue
-            remarks.append(self.problem(f"{old} is now called {new}; the next release reads {new} alone", *above, old))
-            lines[(*above, new)] = lines[(*above, old)]
-            data = _renamed(data, above, old, new)
+            value = _at(data, old[:-1]).pop(old[-1])
+            if new is None:
+                remarks.append(self.problem(f"{old[-1]} is no longer used and is not read", *old))
+                continue
+            name = new[-1] if new[:-1] == old[:-1] else ": ".join(map(str, new))
+            remarks.append(self.problem(f"{old[-1]} is now called {name}; the next release reads {name} alone", *old))
+            lines[new] = lines[old]
+            _at(data, new[:-1])[new[-1]] = value
         return Document(self.path, data, lines), tuple(remarks)
 
 
-def _renamed(data: dict[str, Any], above: Sequence[str | int], old: str | int, new: str) -> dict[str, Any]:
-    if above:
-        first, *rest = above
-        return {**data, str(first): _renamed(data[str(first)], rest, old, new)}
-    return {new if key == old else key: value for key, value in data.items()}
+def _at(data: dict[str, Any], location: Location) -> dict[str, Any]:
+    for step in location:
+        data = data.setdefault(str(step), {})
+    return data
 
 
 def _merged(below: Any, above: Any) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from collie.content.document import Document, Location, read_document
 from collie.content.locate import ContentKind, find
 from collie.content.model import validate
-from collie.detect.confirm import Confirmation, false_chance
+from collie.detect.confirm import Confirmation, odds, rule
+from collie.detect.noise import Noise
 from collie.errors import ContentError, Problem, Problems
 from collie.search.recipe import Recipe, Schedule
 from collie.workloads.units import format_count, parse_seconds
@@ -19,21 +20,28 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CAMPAIGN_RUNS = 1000  # a campaign of about ten hours
-
-_PRESENT_KEYS: Mapping[Location, str] = {
-    ("put_off",): "explain_after_sightings",
-    ("confirmation", "disturbed"): "healthy_false_positive_rate",
-    ("extraction", "missed"): "false_negative_rate",
-    ("extraction", "stray"): "false_positive_rate",
+_PRESENT_KEYS: Mapping[Location, Location] = {
+    ("put_off",): ("explain_after_sightings",),
+    ("confirmation", "disturbed"): ("noise", "stray_rate"),
+    ("confirmation", "healthy_false_positive_rate"): ("noise", "stray_rate"),
+    ("extraction", "missed"): ("noise", "miss_rate"),
+    ("extraction", "false_negative_rate"): ("noise", "miss_rate"),
 }
-"""Current names of keys that had other names in the first release."""
+"""Present places of keys that stood elsewhere in earlier releases."""
+
+_GONE: Sequence[Location] = (
+    ("confirmation", "needed"),
+    ("confirmation", "clear_pause"),
+    ("extraction", "stray"),
+    ("extraction", "false_positive_rate"),
+)
+"""Keys of earlier releases that follow from `noise` and `confirmation: false_chance` today."""
 
 
 def load_recipe(name_or_path: str) -> Recipe:
     """Read a recipe."""
     path = find(ContentKind.RECIPE, name_or_path)
-    document, remarks = read_document(path).with_present_keys(_PRESENT_KEYS)
+    document, remarks = read_document(path).with_present_keys(_PRESENT_KEYS, _GONE)
     for remark in remarks:
         logger.warning("%s", remark)
     problems = Problems()
@@ -51,18 +59,13 @@ def _contradictions(document: Document) -> Iterator[Problem]:
         message = f"end {schedule.end:g} should lie below start {schedule.start:g}"
         yield document.problem(message, "schedule", "end")
     confirmation = _section(document, "confirmation", Confirmation)
-    if confirmation and confirmation.needed > confirmation.runs:
-        message = f"needed {confirmation.needed} can never be reached in {format_count(confirmation.runs, 'run')}"
-        yield document.problem(message, "confirmation", "needed")
-    elif confirmation and confirmation.false_chance is not None:
-        chance = false_chance(confirmation, confirmation.healthy_false_positive_rate, _CAMPAIGN_RUNS)
-        if chance > confirmation.false_chance:
-            message = (
-                f"false_chance {confirmation.false_chance:g} is not kept: "
-                f"{confirmation.needed} of {confirmation.runs} with {confirmation.healthy_false_positive_rate:g} "
-                f"of healthy runs anomalous gives {chance:.2g} in {_CAMPAIGN_RUNS} runs; need more runs to agree"
-            )
-            yield document.problem(message, "confirmation", "false_chance")
+    noise = _section(document, "noise", Noise) or Noise()
+    if confirmation and not odds(rule(confirmation, noise.stray_rate), 1.0).confirmed:
+        message = (
+            f"false_chance {confirmation.false_chance:g} cannot be kept in {format_count(confirmation.runs, 'run')} "
+            f"where {noise.stray_rate:g} of the healthy runs look anomalous; allow more runs"
+        )
+        yield document.problem(message, "confirmation")
     drives = document.sequence("drives")
     if len(drives) != len({str(kind) for kind in drives}):
         yield document.problem("a kind of counters stands here twice", "drives")

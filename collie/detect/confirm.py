@@ -1,22 +1,26 @@
 """Confirmation: a suspicion becomes an anomaly when fresh queue pairs reproduce it.
 
-The test is sequential and passes in one of two ways.
+The test is Wald's sequential test of two hypotheses about the share of runs that reproduce the symptom: the stray rate q
+of healthy traffic (`detect.noise`), and the least show rate s that the recipe aims at.
 
-1. `needed` of at most `runs` runs reproduce the symptom. The test ends as soon as its result is fixed.
-2. The suspicion was *clear* and one run reproduces it clearly: no known disturbance moves a reading that far.
+1. A run that reproduces the symptom adds log(s / q) to the evidence, a normal one adds log((1 - s) / (1 - q)).
+2. The suspicion is confirmed once the evidence exceeds log(1000 q / c). A healthy campaign of 1,000 runs has about
+   1,000 q suspicions, so its chance of a false anomaly is at most the declared c. How strong a reading is does not
+   count, because disturbances can be as strong as anomalies.
+3. It is dropped below log(0.05), or when the limit of runs is reached.
 
 Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion,
 and the workload can be proposed again.
 
-A run reproduces the symptom with chance s, and clearly with chance c <= s, independently. `odds` sums over all courses
-of the test. For 2 of 3 with c = 0 the chance of confirmation is s^2 (3 - 2 s). For a healthy workload s is the share of
-runs that a disturbance makes anomalous. Figures are in docs/evidence/verdicts.md.
+Worked example. With q = 1 %, s = 0.6 and c = 1 %, a reproducing run adds 4.1, a normal one -0.9, and 6.9 confirm. So two
+runs of two or three confirm, then three of up to eight, and four normal runs drop the suspicion. With q = 1/30 three of
+three are needed, or four of seven. `odds` sums over all courses of the test (docs/explanation/trust.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated
@@ -26,54 +30,76 @@ from collie.limits import Count, Factor, Limits, Ratio
 from collie.workloads.units import format_count
 from collie.workloads.workload import Workload
 
+_CAMPAIGN_RUNS = 1000
+"""Runs that the declared chance refers to: those of a campaign of about ten hours."""
+_OVERLOOKED = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
     """The policy by which suspicions are confirmed.
 
     Attributes:
-        needed: runs that must reproduce the symptom.
+        show_rate: least show rate of the anomalies that confirmation aims at.
         runs: limit on conclusive runs.
         void_runs: limit on inconclusive or failed runs.
         fresh_siblings: runs of the plain sibling before a suspicion of low throughput is confirmed, for hosts that
             drift.
-        clear_pause: multiple of its threshold at which pause, loss, an RNR storm or retransmission is clear. One run
-            then confirms.
         clear_deficit: multiple of its threshold at which missing throughput is clear.
         borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear.
-        healthy_false_positive_rate: expected share of healthy runs that look anomalous. It serves only for arithmetic.
-        false_chance: declared limit on the chance of a false anomaly in 1,000 runs. A recipe that exceeds it is
-            refused. None declares no limit.
-
-    With 2 of 3, an anomaly that 80 % of the runs show has a chance of 0.8^2 (3 - 2 x 0.8) = 90 % to be confirmed. For a
-    disturbance of 5 % of the runs the chance is 0.7 %.
+        false_chance: declared chance of a false anomaly in 1,000 runs.
     """
 
-    needed: Count = 2
-    runs: Count = 3
+    show_rate: Ratio = 0.6
+    runs: Count = 12
     void_runs: Annotated[int, Limits(ge=0)] = 3
     fresh_siblings: Annotated[int, Limits(ge=0, le=100)] = 0
-    clear_pause: Factor = 10.0
     clear_deficit: Factor = 2.0
     borderline_siblings: Annotated[int, Limits(ge=0, le=100)] = 0
-    healthy_false_positive_rate: Ratio = 0.01
-    false_chance: Ratio | None = None
-
-    def is_clear(self, verdict: Verdict) -> bool:
-        """Whether no known disturbance explains a verdict so far beyond its threshold."""
-        match verdict.symptom:
-            case Symptom.PAUSE | Symptom.LOSS | Symptom.RNR_STORM | Symptom.RETRANSMISSION:
-                return verdict.margin >= self.clear_pause
-            case Symptom.LOW_THROUGHPUT:
-                return verdict.margin >= self.clear_deficit
-        # Never clear: for errors and wrong bytes the threshold is one, and unfairness cannot exceed 100 %.
-        return False
+    false_chance: Ratio = 0.01
 
     def siblings(self, suspicion: Verdict) -> int:
         """Return the number of runs of the plain sibling before a suspicion is confirmed."""
         if suspicion.symptom is not Symptom.LOW_THROUGHPUT:
             return 0
-        return self.fresh_siblings + (0 if self.is_clear(suspicion) else self.borderline_siblings)
+        return self.fresh_siblings + (0 if suspicion.margin >= self.clear_deficit else self.borderline_siblings)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a confirmation ends.
+
+    Attributes:
+        needed: reproducing runs that confirm, by the number of normal runs, while the limit of runs allows them.
+        hopeless: normal runs that drop the suspicion, by the number of reproducing runs.
+        runs: limit on conclusive runs.
+    """
+
+    needed: tuple[int, ...]
+    hopeless: tuple[int, ...]
+    runs: int
+
+    def decision(self, reproduced: int, normal: int) -> bool | None:
+        """Return whether these runs confirm, or None while the test goes on."""
+        if reproduced >= self.needed[normal]:
+            return True
+        if normal >= self.hopeless[reproduced] or reproduced + normal >= self.runs:
+            return False
+        return None
+
+
+def rule(policy: Confirmation, stray: float) -> Rule:
+    """Return the rule that keeps the declared chance of a false anomaly at this stray rate."""
+    gain = math.log(policy.show_rate / stray) if stray < policy.show_rate else 0.0
+    loss = math.log((1.0 - stray) / (1.0 - policy.show_rate))
+    enough = max(0.0, math.log(_CAMPAIGN_RUNS * stray / policy.false_chance))
+    counts = range(policy.runs + 1)
+    unreachable = policy.runs + 1
+    return Rule(
+        tuple(max(1, math.ceil((enough + normal * loss) / gain)) if gain > 0 else unreachable for normal in counts),
+        tuple(math.ceil((reproduced * gain - math.log(_OVERLOOKED)) / loss) if loss > 0 else 1 for reproduced in counts),
+        policy.runs,
+    )
 
 
 Probes = Generator[Workload, Verdict | None, "Confirmed"]
@@ -96,27 +122,21 @@ class Confirmed:
     deferred: bool = False
 
 
-def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicion: Verdict | None = None) -> Probes:
-    """Run a workload again until enough runs reproduce the symptom, or too few runs are left.
-
-    Without the verdict of the suspicion no run is clear.
-    """
-    may_be_clear = suspicion is not None and policy.is_clear(suspicion)
+def confirm(workload: Workload, symptom: Symptom, until: Rule, void_runs: int) -> Probes:
+    """Run a workload again until a rule decides, or more than `void_runs` runs say nothing."""
     reproduced: list[Verdict] = []
-    said = void = 0
-    while len(reproduced) < policy.needed and policy.runs - said >= policy.needed - len(reproduced):
-        if void > policy.void_runs:
-            return Confirmed(False, tuple(reproduced), said, deferred=True)
+    normal = void = 0
+    while (decision := until.decision(len(reproduced), normal)) is None:
+        if void > void_runs:
+            return Confirmed(False, tuple(reproduced), len(reproduced) + normal, deferred=True)
         verdict = yield workload
         if verdict is None or verdict.is_inconclusive:
             void += 1
-            continue
-        said += 1
-        if verdict.symptom is symptom:
+        elif verdict.symptom is symptom:
             reproduced.append(verdict)
-            if may_be_clear and policy.is_clear(verdict):
-                return Confirmed(True, tuple(reproduced), said)
-    return Confirmed(len(reproduced) >= policy.needed, tuple(reproduced), said)
+        else:
+            normal += 1
+    return Confirmed(decision, tuple(reproduced), len(reproduced) + normal)
 
 
 # --- Arithmetic -------------------------------------------------------------------------------------------------------
@@ -130,43 +150,34 @@ class Odds:
     runs: float
 
 
-def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
-    """Return the odds, given the chances that a run `shows` the symptom and that it does so clearly.
-
-    After a suspicion that was not clear, `clear` is 0.
-    """
+def odds(until: Rule, shows: float) -> Odds:
+    """Return the odds of a rule, given the chance that a run reproduces the symptom."""
 
     @cache
-    def rest(reproduced: int, said: int) -> Odds:
-        if reproduced >= policy.needed:
-            return Odds(1.0, 0.0)
-        if policy.runs - said < policy.needed - reproduced:
-            return Odds(0.0, 0.0)
-        more, less = rest(reproduced + 1, said + 1), rest(reproduced, said + 1)
-        barely = shows - clear
+    def rest(reproduced: int, normal: int) -> Odds:
+        decision = until.decision(reproduced, normal)
+        if decision is not None:
+            return Odds(float(decision), 0.0)
+        more, less = rest(reproduced + 1, normal), rest(reproduced, normal + 1)
         return Odds(
-            clear + barely * more.confirmed + (1.0 - shows) * less.confirmed,
-            1.0 + barely * more.runs + (1.0 - shows) * less.runs,
+            shows * more.confirmed + (1.0 - shows) * less.confirmed, 1.0 + shows * more.runs + (1.0 - shows) * less.runs
         )
 
     return rest(0, 0)
 
 
-def miss_chance(policy: Confirmation, shows: float, clear: float = 0.0) -> float:
+def miss_chance(until: Rule, shows: float) -> float:
     """Return the chance that one visit to an anomalous workload raises no suspicion, or an unconfirmed one."""
-    after_clear, after_barely = odds(policy, shows, clear), odds(policy, shows)
-    return 1.0 - clear * after_clear.confirmed - (shows - clear) * after_barely.confirmed
+    return 1.0 - shows * odds(until, shows).confirmed
 
 
-def false_chance(policy: Confirmation, healthy_false_positive_rate: float, runs: float, clear: float = 0.0) -> float:
-    """Return the chance of at least one false anomaly in `runs` runs of healthy workloads.
+def false_chance(stray: float, runs: Mapping[Rule, int]) -> float:
+    """Return the chance of at least one false anomaly in runs of healthy workloads under these rules.
 
-    A disturbance must affect a healthy run and then its confirmation. `clear` is the part of
-    `healthy_false_positive_rate` that looks clearly anomalous.
+    A disturbance must affect a run of the search, and then its confirmation.
     """
-    passes = (healthy_false_positive_rate - clear) * odds(policy, healthy_false_positive_rate).confirmed
-    passes += clear * odds(policy, healthy_false_positive_rate, clear).confirmed
-    return -math.expm1(runs * math.log1p(-min(passes, 1.0 - 1e-12)))
+    none = sum(count * math.log1p(-min(stray * odds(until, stray).confirmed, 1.0 - 1e-12)) for until, count in runs.items())
+    return -math.expm1(none)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,27 +205,6 @@ class Reliability:
             f"chance of a false anomaly: {_percent(self.false_chance)}, "
             f"of missing one that was visited once and shows in 80 % of its runs: {_percent(self.miss_chance)}"
         )
-
-
-_TYPICAL_SHOW_RATE = 0.8
-
-
-def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) -> Reliability | None:
-    """Estimate the reliability of a campaign's findings, or None without a judged run.
-
-    The share of disturbed runs follows from the `dropped` suspicions, by Jeffreys' estimate (n + 1/2) / (runs + 1).
-    """
-    if judged_runs == 0:
-        return None
-    clear = (sum(map(policy.is_clear, dropped)) + 0.5) / (judged_runs + 1)
-    healthy_false_positive_rate = clear + sum(not policy.is_clear(verdict) for verdict in dropped) / (judged_runs + 1)
-    return Reliability(
-        judged_runs,
-        len(dropped),
-        healthy_false_positive_rate,
-        false_chance(policy, healthy_false_positive_rate, judged_runs, clear),
-        miss_chance(policy, _TYPICAL_SHOW_RATE),
-    )
 
 
 def _percent(share: float) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from collie.detect.confirm import Confirmation, odds
 from collie.errors import UsageError
 
 _MAX_NEEDED = 40
@@ -46,7 +45,7 @@ class PairRule:
 
     def chance(self, differ: float) -> float:
         """Return the chance that the rule finds a sign, if each pair has this sign with chance `differ`."""
-        return odds(Confirmation(needed=self.needed, runs=self.pairs), differ).confirmed
+        return tail(self.pairs, self.needed, differ)
 
 
 def rule_for(share: float, differ: float, false_negative_rate: float, overlooked: float = 0.05) -> PairRule:
@@ -73,8 +72,7 @@ def rule_for(share: float, differ: float, false_negative_rate: float, overlooked
     raise UsageError(
         f"no comparison of up to {_MAX_NEEDED} pairs keeps the chance of a false alarm at {share:.2g} where "
         f"{differ:.0%} of the pairs differ by themselves and {false_negative_rate:.0%} miss a change; "
-        "allow more by --false-alarm, or declare less in the recipe (`healthy_false_positive_rate`, "
-        "`false_negative_rate`)"
+        "allow more by --false-alarm, or declare less in the recipe (`noise: stray_rate, miss_rate`)"
     )
 
 

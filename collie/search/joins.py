@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from collie.detect.confirm import Confirmation, confirm
+from collie.detect.confirm import Rule, confirm
 from collie.detect.signature import likeness
 from collie.detect.symptom import Verdict
 from collie.search.breaking import broken
@@ -49,8 +49,8 @@ class Joined:
     verdicts: tuple[Verdict, ...] = ()
 
 
-def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, policy: Confirmation) -> Controls:
-    """Run the controls of a covered anomaly with this verdict. `policy` confirms a control that is anomalous."""
+def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, until: Rule, void_runs: int) -> Controls:
+    """Run the controls of a covered anomaly with this verdict. `until` confirms a control that is anomalous."""
     assert verdict.symptom is not None
     for condition in mfs.conditions:
         control = broken(covered, mfs, condition, space)
@@ -59,7 +59,7 @@ def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, policy:
         answer = yield control
         if answer is None or answer.symptom is None or not verdict.symptom.is_related(answer.symptom):
             continue
-        confirmation = yield from confirm(control, answer.symptom, policy, answer)
+        confirmation = yield from confirm(control, answer.symptom, until, void_runs)
         if confirmation.confirmed:
             return Joined(False, control, confirmation.reproduced)
     alone = reduced(covered, mfs, space)

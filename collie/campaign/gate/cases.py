@@ -55,13 +55,13 @@ class Record:
         """
         if change is Change.NEW:
             agreed = sum(self.healthy(alike).values())
-            if recipe.extraction.false_negative_rate**agreed > share:
+            if recipe.noise.miss_rate**agreed > share:
                 return (
                     f"the candidate shows it, but on record are only {agreed} healthy runs of the baseline to deny it"
                 )
         if change is Change.WORSE:
             anomalous = sum(reading.verdict.is_anomalous for reading in self._readings.get(workload, ()))
-            if tail(anomalous, anomalous // 2 + 1, recipe.confirmation.healthy_false_positive_rate) > share:
+            if tail(anomalous, anomalous // 2 + 1, recipe.noise.stray_rate) > share:
                 return f"the candidate shows more of it, but the baseline's record has it only {anomalous} times"
         return None
 

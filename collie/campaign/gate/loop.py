@@ -14,7 +14,7 @@ from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
 from collie.campaign.summary import Summary
 from collie.detect.compare import Change, Comparison, RunPair, Side, compare
-from collie.detect.confirm import confirm
+from collie.detect.confirm import confirm, rule
 from collie.detect.judge import is_sound
 from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
 from collie.detect.reading import Resolution, RunReading, reading_of, resolution
@@ -66,8 +66,8 @@ class Gate:
     def __post_init__(self) -> None:
         # A disturbance or a missed anomaly can affect either run of a pair.
         self._chances = Chances(
-            differ=min(0.5, 2 * self.recipe.confirmation.healthy_false_positive_rate),
-            false_negative_rate=min(0.5, 2 * self.recipe.extraction.false_negative_rate),
+            differ=min(0.5, 2 * self.recipe.noise.stray_rate),
+            false_negative_rate=min(0.5, 2 * self.recipe.noise.miss_rate),
         )
         self._limits: Resolution = resolution(self.recipe.thresholds)
         self._measurers = [self.candidate, *([self.baseline] if self.baseline else [])]
@@ -211,7 +211,9 @@ class Gate:
         def judged(change: Change, reason: str, confidence: float | None = None) -> Comparison:
             return Comparison(change, f"{reason}: {verdict.reason}", (), tuple(readings), confidence)
 
-        probes = confirm(case.workload, verdict.symptom, self.recipe.confirmation, verdict)
+        policy = self.recipe.confirmation
+        until = rule(policy, self.recipe.noise.stray_rate)
+        probes = confirm(case.workload, verdict.symptom, until, policy.void_runs)
         try:
             next(probes)
             while True:
