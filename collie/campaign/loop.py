@@ -369,7 +369,9 @@ class SearchLoop:
         """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
         anomaly = waiting.anomaly
         verdict = self._measurer.with_signature(waiting.verdict, waiting.measurement)
-        probes = compare(anomaly.workload, verdict, explained.mfs, self._space, self._trust.rule, self._recipe.confirmation.void_runs)
+        probes = compare(
+            anomaly.workload, verdict, explained.mfs, self._space, self._trust.rule, self._recipe.confirmation.void_runs
+        )
         with self._triage.comparing(waiting):
             joined, _ = await self._drive(lane, probes, "control")
         if joined.same:

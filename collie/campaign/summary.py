@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from collie.campaign.measure import LostHost
 from collie.detect.confirm import Reliability
+from collie.detect.symptom import Verdict
 from collie.ports import RunRecord
 from collie.search.anomaly import Anomaly
-from collie.detect.symptom import Verdict
 from collie.search.discovery import DiscoveryEstimate
 from collie.workloads.workload import Workload
 

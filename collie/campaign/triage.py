@@ -23,7 +23,6 @@ from collie.workloads.feature import Mfs
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
-
 _RELATED_AT_LAST = 3
 """Limit on explanations of related anomalies for which the rest of the budget is kept."""
 

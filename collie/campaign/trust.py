@@ -15,7 +15,7 @@ _TYPICAL_SHOW_RATE = 0.8
 class Trust:
     """The stray rate of one campaign, with the rules that follow from it.
 
-    Runs that looked anomalous and did not show again are counted. The rate has a beta distribution, which begins with the
+    Runs that looked anomalous and did not show again are counted. The rate has a beta distribution that begins with the
     declared rate. A confirmation is made for its upper limit, because a healthy campaign must not depend on luck while
     little is known. The report uses its mean.
     """

@@ -6,12 +6,12 @@ tags, duplicate keys and a top level that is no mapping are refused.
 
 from __future__ import annotations
 
-import math
 import copy
+import math
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path

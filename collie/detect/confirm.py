@@ -97,7 +97,9 @@ def rule(policy: Confirmation, stray: float) -> Rule:
     unreachable = policy.runs + 1
     return Rule(
         tuple(max(1, math.ceil((enough + normal * loss) / gain)) if gain > 0 else unreachable for normal in counts),
-        tuple(math.ceil((reproduced * gain - math.log(_OVERLOOKED)) / loss) if loss > 0 else 1 for reproduced in counts),
+        tuple(
+            math.ceil((reproduced * gain - math.log(_OVERLOOKED)) / loss) if loss > 0 else 1 for reproduced in counts
+        ),
         policy.runs,
     )
 
@@ -176,7 +178,9 @@ def false_chance(stray: float, runs: Mapping[Rule, int]) -> float:
 
     A disturbance must affect a run of the search, and then its confirmation.
     """
-    none = sum(count * math.log1p(-min(stray * odds(until, stray).confirmed, 1.0 - 1e-12)) for until, count in runs.items())
+    none = sum(
+        count * math.log1p(-min(stray * odds(until, stray).confirmed, 1.0 - 1e-12)) for until, count in runs.items()
+    )
     return -math.expm1(none)
 
 

@@ -43,4 +43,3 @@ def show_rate(noise: Noise, shows: int, healthy: int) -> ShowRate:
     total = sum(likelihoods.values())
     mean = sum(rate * likelihood for rate, likelihood in likelihoods.items()) / total
     return ShowRate(mean, likelihoods[1.0 - noise.miss_rate] / total)
-

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from collie.workloads.dimension import Choice, Vector
 from collie.search.joins import reduced
+from collie.workloads.dimension import Choice, Vector
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import QpType, Workload

@@ -47,8 +47,8 @@ from collie.detect.noise import Noise
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.anomaly import chance_of_next
 from collie.search.candidates import Candidate, Candidates
-from collie.search.evidence import Evidence
 from collie.search.draws import draw_inside
+from collie.search.evidence import Evidence
 from collie.search.hypotheses import entropy
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
@@ -161,9 +161,7 @@ class _Search:
         self._evidence, self._policy, self._around = evidence, policy, around
         self._rng = Random(stable_text(evidence.finding))
         self._hypotheses = evidence.hypotheses(self._rng.getrandbits(32))
-        self._candidates = Candidates(
-            around.space, evidence.limits, self._rng, lambda probe: not around.known(probe)
-        )
+        self._candidates = Candidates(around.space, evidence.limits, self._rng, lambda probe: not around.known(probe))
         self._surprised_at = 0
         self._doubted: Candidate | None = None
         self._settled = self._finished = False
