@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
@@ -48,7 +48,6 @@ from collie.campaign.summary import Score, Summary
 from collie.cli import search as search_command
 from collie.cli.options import testbed_choice
 from collie.content.spaces import load_space
-from collie.detect.interval import wilson
 from collie.search.anomaly import Anomaly
 from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.mechanism import Mechanism
@@ -56,6 +55,7 @@ from collie.simulator.truth import Truth
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
+from tests.support.findings import Result, checks, claim_of, lacking_one, line_of, page, tables
 from tests.support.quality import inside, recall, true_region
 
 ROOT = Path(__file__).parents[2]
@@ -70,8 +70,6 @@ REGION_POINTS = 300
 UNNEEDED = 0.05
 """A condition does not matter if the precision without it is at most this much lower."""
 _DEPENDS_ON = ("collie", "workloads", "search", "counters", "tests/data/subsystems")
-
-Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -270,22 +268,6 @@ def _measured(anomaly: Anomaly, score: Score, task: Task) -> dict[str, Any]:
     return entry
 
 
-def lacking_one(mfs: Mfs) -> Iterator[Mfs]:
-    """Yield the set without each of its conditions in turn."""
-    for left_out in mfs.conditions:
-        yield Mfs(tuple(condition for condition in mfs.conditions if condition is not left_out))
-
-
-def claim_of(anomaly: Anomaly) -> dict[str, Any]:
-    """Return k of n runs and the stated interval: of fresh runs where the engine counts them, else of all inside."""
-    runs, shows = getattr(anomaly, "fresh_runs", None), getattr(anomaly, "fresh_shows", None)
-    fresh = runs is not None and shows is not None
-    if not fresh:
-        runs, shows = anomaly.trials, anomaly.passed
-    interval = wilson(shows, runs)
-    return {"fresh": fresh, "k": shows, "n": runs, "interval": [interval.low, interval.high] if interval else None}
-
-
 def _inside(
     mfs: Mfs, witness: Workload, subsystem: str, points: int, show_rate: float, rng: Random
 ) -> tuple[float, float]:
@@ -337,16 +319,6 @@ def run_all(tasks: Sequence[Task], jobs: int, path: Path) -> int:
     return failed
 
 
-def line_of(result: Result) -> str:
-    """Return one campaign in words."""
-    return (
-        f"found {len(result['found'])} of {len(result['planted'])}, explained {len(result['explained'])}, "
-        f"wrong joins {len(result['merged_wrong'])} of {result['joined']}, hidden {len(result['hidden'])}, "
-        f"false {result['false']}, {result['runs']} runs, {result['wall_seconds']:.0f} s "
-        f"and {result['scoring_seconds']:.0f} s of scoring"
-    )
-
-
 def refused(cases: Iterable[Case]) -> dict[str, str]:
     """Return why `collie search` cannot run a case, by its name."""
     reasons = {}
@@ -384,12 +356,19 @@ def main(words: Sequence[str] | None = None) -> int:
         )
         failed = run_all(pending(tasks, read_results(path)), options.jobs, path)
         return 1 if failed or why_not else 0
-    return 0
+    results = [result for result in read_results(path) if result["commit"] == at]
+    if not results:
+        print(f"{path} has no campaign of commit {at}", file=sys.stderr)
+        return 2
+    print(tables(results))
+    if options.write:
+        PAGE.write_text(page(results, at))
+    return 0 if all(check.holds for check in checks(results)) else 1
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", type=int, choices=range(1, 7), metavar="ROW")
+    parser.add_argument("rows", nargs="*", type=int, metavar="ROW", help="1 to 6")
     parser.add_argument("--seeds", type=int, default=20, help="campaigns per case")
     parser.add_argument("--first", type=int, default=1, metavar="SEED")
     parser.add_argument("--only", metavar="SUBSYSTEM", help="only the cases of this one")
