@@ -214,6 +214,7 @@ def run(task: Task) -> dict[str, Any]:
         "hidden": score.hidden,
         "joined": score.joined,
         "merged_wrong": score.merged_wrong,
+        "merged_unrelated": _unrelated(summary, score, truth),
         "false": score.false,
         "false_chance": summary.trust.false_chance if summary.trust else None,
         "first": _first(summary, score, testbed.subsystem),
@@ -222,6 +223,12 @@ def run(task: Task) -> dict[str, Any]:
         "wall_seconds": round(wall, 1),
         "scoring_seconds": round(time.perf_counter() - began - wall, 1),
     }
+
+
+def _unrelated(summary: Summary, score: Score, truth: Truth) -> list[str]:
+    """Return the wrongly joined anomalies that the mechanism of the other one costs nothing."""
+    workloads = {anomaly.id: anomaly.workload for anomaly in summary.anomalies}
+    return [name for name, (_, other) in score.merged_wrong.items() if other not in truth.costs(workloads[name])]
 
 
 def _first(summary: Summary, score: Score, subsystem: str) -> dict[str, Any] | None:

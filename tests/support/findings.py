@@ -52,7 +52,9 @@ def checks(results: Iterable[Result]) -> Iterator[Check]:
 
 def _plain(case: str, group: Sequence[Result]) -> Iterator[Check]:
     joined, wrong = sum(one["joined"] for one in group), sum(len(one["merged_wrong"]) for one in group)
-    yield Check(1, case, "wrong joins", "at most 2 %", _share(wrong, joined), wrong <= WRONG_JOINS * joined)
+    unrelated = sum(len(one["merged_unrelated"]) for one in group)
+    got = f"{_share(wrong, joined)}, {unrelated} of them to a cause that has no part in it"
+    yield Check(1, case, "wrong joins", "at most 2 %", got, wrong <= WRONG_JOINS * joined)
     hidden = sum(len(one["hidden"]) for one in group)
     yield Check(1, case, "mechanisms hidden by a join", "0", str(hidden), hidden == 0)
     found, explained = _mean_of(group, "found"), _mean_of(group, "explained")

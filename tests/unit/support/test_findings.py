@@ -40,7 +40,7 @@ def a_set(**changes: Any) -> dict[str, Any]:
 
 def result(row: int = 1, case: str = "F", **changes: Any) -> dict[str, Any]:
     score = {"planted": ["x", "y"], "found": ["x", "y"], "explained": ["x", "y"], "hidden": []}
-    joins = {"joined": 50, "merged_wrong": {}, "false": 0, "false_chance": 0.01}
+    joins = {"joined": 50, "merged_wrong": {}, "merged_unrelated": [], "false": 0, "false_chance": 0.01}
     first = {"first_planted": True, "holds_witness": True, "times": 1}
     rest = {"sets": [a_set()], "first": first, "runs": 900, "wall_seconds": 20.0, "scoring_seconds": 30.0}
     key = {"row": row, "case": case, "seed": 1, "budget": "10h", "commit": "abc"}
