@@ -5,7 +5,7 @@
 
 A row is a list of cases, a case is a simulated testbed, and a campaign is `guided` on a case with one seed. Each
 campaign appends one line of JSON to DIR/findings.jsonl. A campaign whose line is there, of the same commit, is not run
-again, so a killed script goes on. The commit is the last one that changed what a campaign depends on.
+again, so a killed script goes on. The commit is the last one that changed what a campaign or its scoring depends on.
 
     1  F, G and H
     2  two causes, one inside the other or overlapping
@@ -69,7 +69,10 @@ POINTS_WITHOUT = 400
 REGION_POINTS = 300
 UNNEEDED = 0.05
 """A condition does not matter if the precision without it is at most this much lower."""
-_DEPENDS_ON = ("collie", "workloads", "search", "counters", "tests/data/subsystems")
+_DEPENDS_ON = (
+    *("collie", "workloads", "search", "counters", "tests/data/subsystems"),
+    *("scripts/acceptance/findings.py", "tests/support/quality.py", "tests/support/regions.py"),
+)
 
 
 @dataclass(frozen=True)
