@@ -6,7 +6,8 @@
 
 Every contender is a recipe (name or file) and runs once per seed, in memory, in a process of its own. All share the
 judge, the confirmation and the accounting: every run counts, whatever it is for. Ground truth credits each confirmed
-anomaly to one mechanism; a mechanism is found when its first anomaly is confirmed.
+anomaly to one mechanism; a mechanism is found when the first of its anomalies that are reported on their own is
+confirmed, and explained if one of these is explained to the end.
 
 Prints two tables, minutes to the k-th mechanism beside the paper's (on F, the subsystem that the paper reports), and
 what was found at which cost; with several numbers of pairs a third one, how much faster they are; with --output
@@ -175,6 +176,9 @@ def run(task: Task) -> dict[str, Any]:
         "cpu_seconds": cpu,
         "planted": list(score.planted),
         "found": _first_minutes(anomalies, score),
+        "explained": list(score.explained),
+        "joined": score.joined,
+        "merged_wrong": score.merged_wrong,
         "false": score.false,
         "explains": recipe.explain,
         # What explains nothing keeps every hit: hundreds of lines that say nothing.
@@ -187,7 +191,7 @@ def _first_minutes(anomalies: Iterable[Anomaly], score: Score) -> dict[str, floa
     first: dict[str, float] = {}
     for anomaly in sorted(anomalies, key=lambda anomaly: anomaly.found_at_seconds):
         mechanism = score.mechanisms[anomaly.id]
-        if mechanism in score.planted:
+        if mechanism in score.found and anomaly.same_as is None:
             first.setdefault(mechanism, anomaly.found_at_seconds / 60)
     return first
 
@@ -305,7 +309,9 @@ def summary_table(results: Sequence[Mapping[str, Any]]) -> str:
             [
                 contender,
                 f"{statistics.mean(found):.2f} ({min(found)} to {max(found)})",
+                f"{statistics.mean(len(one['explained']) for one in group):.2f}" if explained else "-",
                 sum(one["false"] for one in group),
+                _wrong_joins(group),
                 f"{statistics.mean(minutes_to_all(one) for one in group):.0f}",
                 f"{statistics.mean(per_mechanism):.1f}" if explained else "-",
                 f"{statistics.median(runs):.0f}, {max(runs)}" if runs else "-",
@@ -319,7 +325,7 @@ def summary_table(results: Sequence[Mapping[str, Any]]) -> str:
         )
     planted = len(results[0]["planted"])
     heads = (
-        f"found of {planted} (range)", "false", "minutes to all", "MFS per mechanism",
+        f"found of {planted} (range)", "explained", "false", "wrong joins", "minutes to all", "MFS per mechanism",
         "extraction runs: median, most", "complete", "precision", "recall", "joint recall", "runs", "wall s",
     )  # fmt: skip
     return _markdown([f"on {results[0]['subsystem']}", *heads], rows)
@@ -348,6 +354,12 @@ def speedup_table(results: Sequence[Mapping[str, Any]]) -> str:
             cells.append(f"{minutes:.0f} ({base / minutes:.1f} times as fast){f', {late} late' if late else ''}")
         rows.append([pairs, *cells])
     return _markdown(["pairs", *(f"minutes to {k} of {most}" for k in counts)], rows)
+
+
+def _wrong_joins(group: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many of the anomalies that are reported as explained by another one have a different mechanism."""
+    joined, wrong = sum(one["joined"] for one in group), sum(len(one["merged_wrong"]) for one in group)
+    return f"{wrong} of {joined}" if joined else "-"
 
 
 def _minutes_to(k: int, result: Mapping[str, Any]) -> float:

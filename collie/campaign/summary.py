@@ -68,18 +68,27 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of a search.
+    """The score of a search. An anomaly is *joined* if it is reported as a sighting of another one (`same_as`).
 
     Attributes:
         mechanisms: the mechanism of each anomaly, by the anomaly's id.
         planted: mechanisms that have a witness and show in the searched space. Each is `found` or `missed`.
+        found: mechanisms of the anomalies that are reported on their own.
+        explained: those of `found` with an anomaly that is explained to the end.
         false: number of anomalies of healthy workloads.
         absent: mechanisms that have a witness but do not show in the searched space.
+        joined: number of joined anomalies.
+        hidden: those of `missed` that a joined anomaly shows.
+        merged_wrong: the mechanism of each wrongly joined anomaly, and the different one that it was joined to, by id.
     """
 
     mechanisms: Mapping[str, str | None]
     planted: tuple[str, ...]
     found: tuple[str, ...]
+    explained: tuple[str, ...]
     missed: tuple[str, ...]
     false: int
     absent: tuple[str, ...] = ()
+    joined: int = 0
+    hidden: tuple[str, ...] = ()
+    merged_wrong: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)

@@ -137,18 +137,40 @@ class Truth:
 
     def score(self, anomalies: Iterable[Anomaly]) -> Score:
         """Compare the anomalies of a search with the planted mechanisms that show in the space."""
-        mechanisms: dict[str, str | None] = {}
-        false = 0
-        for anomaly in anomalies:
-            credited = self.mechanism(anomaly.workload)
-            mechanisms[anomaly.id] = credited.value if credited else None
-            false += not self.verdict(anomaly.workload).is_anomalous
-        hit = set(mechanisms.values())
-        names = tuple(mechanism.value for mechanism in self._planted if mechanism in self.shown or mechanism in hit)
-        found = tuple(name for name in names if name in hit)
-        missed = tuple(name for name in names if name not in hit)
-        absent = tuple(mechanism.value for mechanism in self._planted if mechanism not in names)
-        return Score(mechanisms, names, found, missed, false, absent)
+        anomalies = list(anomalies)
+        credited = self.mechanisms([anomaly.workload for anomaly in anomalies])
+        mechanisms = {
+            anomaly.id: mechanism.value if mechanism else None
+            for anomaly, mechanism in zip(anomalies, credited, strict=True)
+        }
+        own = {mechanisms[anomaly.id] for anomaly in anomalies if anomaly.same_as is None}
+        to_the_end = {mechanisms[anomaly.id] for anomaly in anomalies if anomaly.same_as is None and anomaly.complete}
+        seen = set(mechanisms.values())
+        names = tuple(mechanism.value for mechanism in self._planted if mechanism in self.shown or mechanism in seen)
+        return Score(
+            mechanisms,
+            planted=names,
+            found=tuple(name for name in names if name in own),
+            explained=tuple(name for name in names if name in to_the_end),
+            missed=tuple(name for name in names if name not in own),
+            false=sum(not self.verdict(anomaly.workload).is_anomalous for anomaly in anomalies),
+            absent=tuple(mechanism.value for mechanism in self._planted if mechanism not in names),
+            joined=sum(anomaly.same_as is not None for anomaly in anomalies),
+            hidden=tuple(name for name in names if name in seen - own),
+            merged_wrong=_wrong_joins(anomalies, mechanisms),
+        )
+
+
+def _wrong_joins(
+    anomalies: Iterable[Anomaly], mechanisms: Mapping[str, str | None]
+) -> dict[str, tuple[str | None, str | None]]:
+    """Return both mechanisms of each anomaly that is joined to one with a different mechanism."""
+    wrong = {}
+    for anomaly in anomalies:
+        own, other = mechanisms[anomaly.id], anomaly.same_as
+        if other is not None and other in mechanisms and mechanisms[other] != own:
+            wrong[anomaly.id] = own, mechanisms[other]
+    return wrong
 
 
 class _Judge:

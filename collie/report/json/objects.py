@@ -110,9 +110,13 @@ def render_search(
         document["score"] = {
             "planted": list(score.planted),
             "found": list(score.found),
+            "explained": list(score.explained),
             "missed": list(score.missed),
             "false": score.false,
             "absent": list(score.absent),
+            "joined": score.joined,
+            "hidden": list(score.hidden),
+            "merged_wrong": {name: list(pair) for name, pair in score.merged_wrong.items()},
         }
     if safety is not None:
         document["safety"] = {"ended_by": summary.ended_by, **render_safety(safety)}

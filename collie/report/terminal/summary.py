@@ -32,10 +32,7 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
         lines += ["", *_anomaly(anomaly)]
     notes = [Text(note, "dim") for note in _notes(summary)]
     if score is not None:
-        missed = f"; missed: {', '.join(score.missed)}" if score.missed else ""
-        found = f"{len(score.found)} of {len(score.planted)} planted mechanisms found, {score.false} false"
-        absent = f"; absent from this space: {', '.join(score.absent)}" if score.absent else ""
-        notes.append(Text(f"Score: {found}{missed}{absent}."))
+        notes.append(Text(_score(score)))
     return _styled([*lines, *([""] if notes else []), *notes])
 
 
@@ -60,6 +57,20 @@ def render_measurement(judged: JudgedRun) -> str:
 def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:
     """Return the result of a reproduction."""
     return _styled(Text(line.text, line.style) for line in trial_lines(name, reproduction, changed))
+
+
+def _score(score: Score) -> str:
+    found = f"{len(score.found)} of {len(score.planted)} planted mechanisms found"
+    parts = [f"Score: {found}, {len(score.explained)} explained to the end, {score.false} false"]
+    for title, names in (
+        ("missed", score.missed),
+        ("hidden behind another cause", score.hidden),
+        ("explained by another cause", score.merged_wrong),
+        ("absent from this space", score.absent),
+    ):
+        if names:
+            parts.append(f"{title}: {', '.join(names)}")
+    return f"{'; '.join(parts)}."
 
 
 def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> Text:

@@ -45,13 +45,14 @@ def test_the_tables_of_the_benchmark_say_mean_spread_and_how_many_got_there(benc
 
     def result(**found: float) -> dict[str, object]:
         rest = {"runs": 800, "false": 1, "wall_seconds": 2.0, "budget_minutes": 600.0}
+        joins = {"explained": ["x"], "joined": 4, "merged_wrong": {"a2": ["x", "y"]}}
         named = {"contender": "mine", "subsystem": "A", "planted": ["x", "y"]}
-        return {**named, **rest, "found": found, "anomalies": [anomaly, anomaly]}
+        return {**named, **rest, **joins, "found": found, "anomalies": [anomaly, anomaly]}
 
     results = [result(x=10.0, y=40.0), result(y=20.0)]
 
     assert "| mine | 15 (7) [2] | 40 (0) [1] |" in benchmark.minutes_table(results)
-    cells = "1.50 (1 to 2) | 2 | 320 | 1.5 | 30, 30 | 100% | 0.900 | 0.500 | 1.000 | 800 | 2.0"
+    cells = "1.50 (1 to 2) | 1.00 | 2 | 2 of 8 | 320 | 1.5 | 30, 30 | 100% | 0.900 | 0.500 | 1.000 | 800 | 2.0"
     assert f"| mine | {cells} |" in benchmark.summary_table(results)
 
 

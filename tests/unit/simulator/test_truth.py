@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -28,8 +29,9 @@ TRIGGERS = {witness.mechanism: witness.trigger for witness in F.witnesses}
 REFERENCES = [reference for reference in load_references("nsdi22") if reference.subsystem == "F"]
 
 
-def anomaly(name: str, workload: Workload) -> Anomaly:
-    return Anomaly(name, Symptom.PAUSE, 0.2, workload, workload, Mfs(()), "", "b", 1, 30.0, 0, True)
+def anomaly(name: str, workload: Workload, *, complete: bool = True, same_as: str | None = None) -> Anomaly:
+    found = Anomaly(name, Symptom.PAUSE, 0.2, workload, workload, Mfs(()), "", "b", 1, 30.0, 0, complete)
+    return replace(found, same_as=same_as)
 
 
 def test_the_witnesses_are_the_papers_triggers() -> None:
@@ -83,11 +85,49 @@ def test_a_score_counts_found_missed_and_false() -> None:
         ]
     )
     assert score.mechanisms == {"a1": "context_cache", "a2": "context_cache", "a3": None}
-    assert score.found == ("context_cache",)
+    assert score.found == score.explained == ("context_cache",)
     assert len(score.missed) == 12
     assert score.planted == tuple(mechanism.value for mechanism in planted(F))
     assert score.false == 1
     assert score.absent == ()
+
+
+def test_a_joined_anomaly_finds_nothing_and_explains_nothing() -> None:
+    score = TRUTH.score(
+        [
+            anomaly("a1", TRIGGERS[Mechanism.CONTEXT_CACHE], complete=False),
+            anomaly("a2", TRIGGERS[Mechanism.STRICT_ORDERING]),
+            anomaly("a3", TRIGGERS[Mechanism.CONTEXT_CACHE].with_(qps=1024), same_as="a1"),
+            anomaly("a4", TRIGGERS[Mechanism.TRANSLATION_CACHE], same_as="a1"),
+            anomaly("a5", TRIGGERS[Mechanism.STRICT_ORDERING], same_as="a1"),
+        ]
+    )
+    assert score.found == ("context_cache", "strict_ordering")
+    assert score.explained == ("strict_ordering",)
+    assert score.joined == 3
+    assert score.hidden == ("translation_cache",)
+    assert "translation_cache" in score.missed
+    assert "strict_ordering" not in score.missed
+    assert score.merged_wrong == {
+        "a4": ("translation_cache", "context_cache"),
+        "a5": ("strict_ordering", "context_cache"),
+    }
+
+
+def test_a_right_join_and_one_to_an_unknown_anomaly_are_not_wrong() -> None:
+    own = anomaly("a1", TRIGGERS[Mechanism.CONTEXT_CACHE])
+    right = anomaly("a2", TRIGGERS[Mechanism.CONTEXT_CACHE].with_(qps=1024), same_as="a1")
+    earlier = anomaly("a3", TRIGGERS[Mechanism.STRICT_ORDERING], same_as="known")
+    score = TRUTH.score([own, right, earlier])
+    assert (score.joined, dict(score.merged_wrong)) == (2, {})
+    assert score.hidden == ("strict_ordering",)
+
+
+def test_a_healthy_workload_joined_to_an_anomaly_is_false_and_wrong() -> None:
+    own = anomaly("a1", TRIGGERS[Mechanism.CONTEXT_CACHE])
+    score = TRUTH.score([own, anomaly("a2", SPACE.base, same_as="a1")])
+    assert score.false == 1
+    assert score.merged_wrong == {"a2": (None, "context_cache")}
 
 
 def test_a_score_leaves_out_what_the_space_cannot_show() -> None:

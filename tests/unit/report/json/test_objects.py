@@ -84,13 +84,17 @@ def test_a_score_adds_mechanisms_and_itself(summary: Summary) -> None:
     document = through_json(render_search(HEADER, summary, 12.3, SCORE))
     assert list(document) == [*SEARCH_KEYS, "score"]
     assert list(document["anomalies"][0]) == [*ANOMALY_KEYS, "mechanism"]
-    assert [anomaly["mechanism"] for anomaly in document["anomalies"]] == ["receive_wqe_cache", None]
+    assert [anomaly["mechanism"] for anomaly in document["anomalies"]] == ["receive_wqe_cache", "loopback"]
     assert document["score"] == {
         "planted": ["receive_wqe_cache", "loopback"],
         "found": ["receive_wqe_cache"],
+        "explained": ["receive_wqe_cache"],
         "missed": ["loopback"],
         "false": 1,
         "absent": ["context_cache"],
+        "joined": 1,
+        "hidden": ["loopback"],
+        "merged_wrong": {"a2": ["loopback", "receive_wqe_cache"]},
     }
 
 

@@ -32,7 +32,8 @@ def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None
     assert "10 runs asked for what the device cannot do." in lines
     assert "Ended early: what was found explains all that could still be proposed." in lines
     assert (
-        "Score: 1 of 2 planted mechanisms found, 1 false; missed: loopback; absent from this space: context_cache."
+        "Score: 1 of 2 planted mechanisms found, 1 explained to the end, 1 false; missed: loopback; "
+        "hidden behind another cause: loopback; explained by another cause: a2; absent from this space: context_cache."
         in lines
     )
     assert "\x1b" not in text
