@@ -1,7 +1,7 @@
 """Confirmation: a suspicion becomes an anomaly when fresh queue pairs reproduce it.
 
-The test is Wald's sequential test of two hypotheses about the share of runs that reproduce the symptom: the stray rate q
-of healthy traffic (`detect.noise`), and the least show rate s that the recipe aims at.
+The test is Wald's sequential test of two hypotheses about the share of runs that reproduce the symptom: the stray rate
+q of healthy traffic (`detect.noise`), and the least show rate s that the recipe aims at.
 
 1. A run that reproduces the symptom adds log(s / q) to the evidence, a normal one adds log((1 - s) / (1 - q)).
 2. The suspicion is confirmed once the evidence exceeds log(1000 q / c). A healthy campaign of 1,000 runs has about
@@ -12,9 +12,9 @@ of healthy traffic (`detect.noise`), and the least show rate s that the recipe a
 Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion,
 and the workload can be proposed again.
 
-Worked example. With q = 1 %, s = 0.6 and c = 1 %, a reproducing run adds 4.1, a normal one -0.9, and 6.9 confirm. So two
-runs of two or three confirm, then three of up to eight, and four normal runs drop the suspicion. With q = 1/30 three of
-three are needed, or four of seven. `odds` sums over all courses of the test (docs/explanation/trust.md).
+Worked example. With q = 1 %, s = 0.6 and c = 1 %, a reproducing run adds 4.1, a normal one -0.9, and 6.9 confirm. So
+two runs of two or three confirm, then three of up to eight, and four normal runs drop the suspicion. With q = 1/30
+three of three are needed, or four of seven. `odds` sums over all courses of the test (docs/explanation/trust.md).
 """
 
 from __future__ import annotations

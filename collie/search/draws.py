@@ -19,8 +19,8 @@ def draw_inside(space: Space, mfs: Mfs, start: Workload, rng: Random, *, rest_pl
     """Return a workload that a set covers, with each value drawn uniformly from its ladder.
 
     The dimensions are redrawn in turn from the values that keep the set and the constraints of the space, because
-    rejection would take too long in a small set. `start` lies inside. With `rest_plain` the dimensions that the set does
-    not name are plain where possible.
+    rejection would take too long in a small set. `start` lies inside. With `rest_plain` the dimensions that the set
+    does not name are plain where possible.
     """
     workload = start
     names = list(space.dimensions)

@@ -1,8 +1,8 @@
 """A sample of the posterior over possible explanations, given every run so far.
 
-A *hypothesis* has one threshold for each limit (`search.limits`) and so is a box. A run inside the box is anomalous with
-the show rate, a run outside with the stray rate (`detect.noise`). The prior favours few conditions. The posterior has no
-closed form, because a healthy run only shows that *some* condition is broken. Two moves sample it:
+A *hypothesis* has one threshold for each limit (`search.limits`) and so is a box. A run inside the box is anomalous
+with the show rate, a run outside with the stray rate (`detect.noise`). The prior favours few conditions. The posterior
+has no closed form, because a healthy run only shows that *some* condition is broken. Two moves sample it:
 
 1. *Gibbs sampling* redraws one limit of every hypothesis at a time, given its other limits.
 2. A *particle filter* replaces hypotheses that a new run contradicts with copies of those that predicted the run.

@@ -217,7 +217,7 @@ class FakeAgent:
                 return
 
     def _sample_at(self, number: int, seconds: float, period: float) -> dict[str, Any]:
-        # Two samples up, two down. A swing of single samples averages out where the other host samples half a period off.
+        # Two samples up, two down. A swing of single samples averages out where the other host samples between them.
         ahead = self._behaviour.get("swing", 0.0) * period * (0, 1, 2, 1)[number % 4]
         rate = 0.0 if _is_cut() else self._behaviour.get("bytes_per_second", 1e9)
         delivered = int(rate * (seconds + ahead))
