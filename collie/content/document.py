@@ -102,14 +102,14 @@ class Document:
             above = self.part(*old[:-1])
             if not isinstance(above, dict) or old[-1] not in above or (new and self.part(*new) is not None):
                 continue
-            value = _at(data, old[:-1]).pop(old[-1])
+            value = _at(data, old[:-1]).pop(str(old[-1]))
             if new is None:
                 remarks.append(self.problem(f"{old[-1]} is no longer used and is not read", *old))
                 continue
             name = new[-1] if new[:-1] == old[:-1] else ": ".join(map(str, new))
             remarks.append(self.problem(f"{old[-1]} is now called {name}; the next release reads {name} alone", *old))
             lines[new] = lines[old]
-            _at(data, new[:-1])[new[-1]] = value
+            _at(data, new[:-1])[str(new[-1])] = value
         return Document(self.path, data, lines), tuple(remarks)
 
 
