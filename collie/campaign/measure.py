@@ -306,7 +306,8 @@ class Measurer:
             await self.measuring_sibling(lane, workload)
         if self._bounds.known(workload):
             return judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
-        return self._bracketed(workload, measurement) or self._boundless(workload)
+        bracketed = self._bracketed(workload, measurement)
+        return self._boundless(workload) if bracketed is None else bracketed
 
     def _boundless(self, workload: Workload) -> Verdict:
         sibling = self._bounds.sibling(workload)
