@@ -8,7 +8,8 @@ from statistics import median
 from typing import Final
 
 from collie.campaign.lanes import Lane, LaneLost
-from collie.campaign.measure import Measurer, best_rate
+from collie.campaign.measure import Measurer
+from collie.campaign.siblings import best_rate
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.ports import HostLost, Measured, Unsupported
 from collie.workloads.dimension import Choice

@@ -4,7 +4,8 @@ Rules.
 1. Every run is on record before the strategy receives its result.
 2. A workload that a known MFS covers is skipped. The first few that an explanation covers run nevertheless (*audits*).
    A normal audit contradicts the explanation, which is then revised.
-3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted.
+3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted. A plain
+   sibling that is itself anomalous is a suspicion, too, and comes before the workload that asked for it.
 4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings*: unconfirmed runs
    with its transport, its symptom and a similar signature. It begins anyway once waiting explanations need the rest of
    the budget. Anomalies similar to an explained one come last. Anomalies that an explanation covers are merged into it.
@@ -117,6 +118,7 @@ class SearchLoop:
         try:
             while self._again or self._suspicion_for(lane) or self._skipped_in_a_row < _MAX_SKIPPED:
                 await self._measurer.require_working(lane)
+                self._suspect_siblings()
                 if (suspicion := self._suspicion_for(lane)) is not None:
                     await self._investigate(lane, suspicion)
                 elif (waiting := self._due()) is not None:
@@ -241,6 +243,17 @@ class SearchLoop:
     def _due(self) -> ConfirmedAnomaly | None:
         return self._triage.due(self._recipe.explain_after_sightings, self._rest_is_needed)
 
+    def _suspect_siblings(self) -> bool:
+        """Turn plain siblings that are themselves anomalous into suspicions. Return whether one is new."""
+        new = False
+        while self._measurer.sick:
+            sick = self._measurer.sick.pop(0)
+            run = sick.record
+            if not self._space.complaints(run.workload):
+                suspicion = Suspicion(run.workload, sick.verdict, sick.measurement, run.run, sick.lane, proposed=False)
+                new = self._triage.put_first(suspicion) or new
+        return new
+
     async def _investigate(self, lane: Lane, suspicion: Suspicion) -> None:
         suspicion.taken = True
         symptom = suspicion.verdict.symptom
@@ -248,6 +261,10 @@ class SearchLoop:
         policy = self._recipe.confirmation
         try:
             await self._freshen_bound(lane, suspicion.workload, policy.siblings(suspicion.verdict))
+            suspicion.taken = False
+            if self._suspect_siblings():
+                return  # the simpler workload comes first
+            suspicion.taken = True
             probes = confirm(suspicion.workload, symptom, self._trust.rule, policy.void_runs)
             confirmation, _ = await self._drive(lane, probes, "confirm")
         except LaneLost:
@@ -269,7 +286,7 @@ class SearchLoop:
         elif not confirmation.confirmed:
             self._drop(suspicion, confirmation)
             return
-        for observation in suspicion.observations:
+        for observation in suspicion.proposals:
             self._tell(observation, found=found)
         if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair cannot be compared with another
             self._measurer.retire(lane, f"{suspicion.verdict.reason}; another pair does not show it")
@@ -284,7 +301,7 @@ class SearchLoop:
                 Unconfirmed(suspicion.run, suspicion.workload, suspicion.verdict, shows, confirmation.runs)
             )
         self._sink.on_event(SuspicionDropped(suspicion.run, suspicion.verdict))
-        for observation in suspicion.observations:
+        for observation in suspicion.proposals:
             self._tell(observation, found=False)
 
     def _rest_is_needed(self, explanations: int) -> bool:

@@ -6,9 +6,8 @@ The coroutines serve several pairs side by side (`lanes.py`). The blocking forms
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from typing import TypeVar
 
@@ -16,7 +15,8 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
 from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, RunRequest, alone
 from collie.campaign.safety import Guard
-from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
+from collie.campaign.siblings import SickSibling, delivered, unfit
+from collie.detect.bounds import NOTHING_EXPECTED, Bounds
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading, reading_of
@@ -34,7 +34,6 @@ from collie.ports import (
     Testbed,
     Unsupported,
 )
-from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
@@ -70,6 +69,7 @@ class Measurer:
     Attributes:
         set_aside: pairs that no longer measure, with the reason.
         budget: a gate replaces it for each part of its campaign.
+        sick: plain siblings that are themselves anomalous and that no one has taken as suspicions yet.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class Measurer:
         self.refused: dict[Workload, str] = {}
         self.lost: dict[Workload, LostHost] = {}
         self.plain: list[Measurement] = []
+        self.sick: list[SickSibling] = []
         self._ran: list[Workload] = []
         self.set_aside: dict[str, str] = {}
         self._unfit: dict[Workload, str] = {}
@@ -242,9 +243,10 @@ class Measurer:
     async def measuring_sibling(self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES) -> None:
         """Measure the plain sibling again, up to `tries` times until a run is sound."""
         sibling = self._bounds.sibling(workload)
-        anomalous = 0
+        sick: list[SickSibling] = []
         for _ in range(tries):
-            result = (await self._run(lane, sibling, "sibling")).result
+            record = await self._run(lane, sibling, "sibling")
+            result = record.result
             verdict = self._unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
             self._unfit[sibling] = unfit(result, verdict)
             if isinstance(result, Unsupported | HostLost):
@@ -252,11 +254,32 @@ class Measurer:
             if isinstance(result, Measured) and not self._unfit[sibling]:
                 self._bounds.learn(sibling, delivered(sibling, result.measurement))
                 self.plain.append(result.measurement)
+                await self._compare(lane, record, result.measurement)
                 return
-            anomalous += verdict is not None and verdict.is_anomalous
+            if isinstance(result, Measured) and verdict is not None and verdict.is_anomalous:
+                sick.append(SickSibling(record, result.measurement, verdict, lane))
         # One disturbed run proves nothing, but a sibling that is anomalous in every try is no reference.
-        if anomalous == _SIBLING_TRIES and not self._bounds.known(sibling):
+        if len(sick) == _SIBLING_TRIES and not self._bounds.settled(sibling):
             self._bounds.distrust(sibling)
+            self._suspect(sick[0])
+
+    async def _compare(self, lane: Lane, record: RunRecord, measurement: Measurement) -> None:
+        """Compare a plain workload that misses the specification with plain traffic of other transports."""
+        plain, deficit = record.workload, self._thresholds.throughput_deficit
+        if self._bounds.is_outpaced(plain):
+            return
+        for relative in self._bounds.relatives(plain, deficit):
+            if not self._bounds.settled(relative):
+                await self.measuring_sibling(lane, relative)
+            if self._bounds.reaches(relative, deficit):
+                self._bounds.outpace(plain, relative)
+                verdict = judge(plain, measurement, self._bounds.tightest(plain), self._thresholds)
+                self._suspect(SickSibling(record, measurement, verdict, lane))
+                return
+
+    def _suspect(self, sick: SickSibling) -> None:
+        if sick.verdict.is_anomalous:
+            self.sick.append(sick._replace(verdict=self.with_signature(sick.verdict, sick.measurement)))
 
     def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:
         """Whether a run of plain traffic can be a reference: normal, with one level."""
@@ -266,28 +289,31 @@ class Measurer:
         return judge(workload, measurement, NOTHING_EXPECTED, self._thresholds)
 
     def knows_bound(self, workload: Workload) -> bool:
-        """Whether the plain sibling has been measured."""
-        return self._bounds.known(workload)
+        """Whether the plain sibling has been measured, or is known to be no reference."""
+        return self._bounds.settled(workload)
 
     async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         verdict = judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
-        if verdict.is_normal or (self._bounds.known(workload) and math.isfinite(self._bounds.tightest(workload).bps)):
+        if verdict.is_normal or self._bounds.known(workload):
             return verdict
-        if not self._unbounded(workload, measurement).is_normal:
-            return verdict  # another symptom decides, so the bound is irrelevant
+        settled, unbounded = self._bounds.settled(workload), self._unbounded(workload, measurement)
+        if not unbounded.is_normal:  # another symptom decides, and nothing is known to be missing
+            return unbounded if settled else verdict
         bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
         if bracketed is not None:
             return bracketed
-        await self.measuring_sibling(lane, workload)
-        bound = self._bounds.tightest(workload)
-        if not self._bounds.known(workload) or math.isinf(bound.bps):
-            return self._boundless(workload)
-        return judge(workload, measurement, bound, self._thresholds)
+        if not settled:
+            await self.measuring_sibling(lane, workload)
+        if self._bounds.known(workload):
+            return judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
+        bracketed = self._bracketed(workload, measurement)
+        return self._boundless(workload) if bracketed is None else bracketed
 
     def _boundless(self, workload: Workload) -> Verdict:
         sibling = self._bounds.sibling(workload)
         subject = "this plain traffic, which is its own yardstick," if workload == sibling else "the plain sibling"
-        return inconclusive(f"no bound is known: {subject} {self._unfit[sibling]}")
+        why = self._unfit[sibling] or "is slow: plain traffic of another transport is faster"
+        return inconclusive(f"no bound is known: {subject} {why}")
 
     def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
         """Judge a probe by siblings with fewer or more bytes in flight, if their bounds decide. This saves a run."""
@@ -338,39 +364,3 @@ class Measurer:
     def _announce(self, lane: Lane, record: RunRecord, verdict: Verdict | None) -> None:
         replayed = self.scheduler.was_recorded(record.run)
         self._sink.on_event(RunFinished(record, verdict, self.budget_share, replayed, lane.driven, lane.temperature))
-
-
-def unfit(result: RunResult, unbounded: Verdict | None) -> str:
-    """Return why a run is no reference, as a clause without a subject, or an empty string.
-
-    `unbounded` is the verdict on the run without a bound.
-    """
-    match result:
-        case Measured(measurement) if unbounded is not None:
-            if unbounded.is_normal:
-                return "" if measurement.stable else "did not hold one level"
-            word = "is itself anomalous" if unbounded.is_anomalous else "was inconclusive"
-            return f"{word}: {unbounded.reason}"
-        case SetupFailed(cause, detail):
-            return f"could not be set up: {cause}: {detail}"
-        case Unsupported(reason):
-            return f"cannot run here: {reason}"
-        case HostLost(host, detail):
-            return f"cost host {host}: {detail}"
-    return "was not measured"
-
-
-def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
-    """Return the throughput of a plain sibling at each receiving host with known readings."""
-    found = {}
-    for name in sinks(workload):
-        host = measurement.host(name)
-        if host.delivered_bps is not None and host.delivered_pps is not None:
-            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
-    return found
-
-
-def best_rate(workload: Workload, measurement: Measurement) -> float | None:
-    """Return the bits/s of the busiest receiving port, or None without a reading above zero."""
-    received = delivered(workload, measurement)
-    return (at_best_port(workload, received).bps or None) if received else None

@@ -16,7 +16,8 @@ from statistics import median, median_high
 
 from collie.campaign.calibrate import plan
 from collie.campaign.lanes import Lane
-from collie.campaign.measure import QUALIFY, Measurer, best_rate
+from collie.campaign.measure import QUALIFY, Measurer
+from collie.campaign.siblings import best_rate
 from collie.detect.bounds import NOTHING_EXPECTED
 from collie.detect.judge import Thresholds, judge
 from collie.ports import Measured

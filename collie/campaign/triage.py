@@ -43,10 +43,12 @@ class Suspicion(Observation):
     Attributes:
         refuted: another lane did not reproduce it. The lane that observed it then tests whether it is itself the cause.
         taken: whether a lane is confirming it.
+        proposed: whether the strategy proposed it. It did not propose a sick plain sibling.
     """
 
     run: int
     lane: Lane
+    proposed: bool = True
     refuted: bool = False
     taken: bool = False
     repetitions: list[Observation] = field(default_factory=list)
@@ -55,6 +57,11 @@ class Suspicion(Observation):
     def observations(self) -> tuple[Observation, ...]:
         """This observation and its repetitions."""
         return (self, *self.repetitions)
+
+    @property
+    def proposals(self) -> tuple[Observation, ...]:
+        """The observations that the strategy waits for."""
+        return self.observations if self.proposed else tuple(self.repetitions)
 
 
 @dataclass(eq=False)
@@ -107,21 +114,44 @@ class Triage:
 
         Return whether it repeats a confirmed anomaly.
         """
-        unexplained = (*self.waiting, *self._being_explained)
-        confirmed = next((each for each in unexplained if self._is_sighting(each, suspicion)), None)
-        if confirmed is not None:
-            confirmed.sightings += 1
-            self._sighted(confirmed.anomaly)
+        if self._is_unexplained(suspicion):
             return True
         alike = next((other for other in self.suspicions if self._is_sighting(other, suspicion)), None)
         if alike is not None:
             alike.repetitions.append(suspicion)
             return False
-        for anomaly in self.found.values():
-            if anomaly.complete and not anomaly.mfs.conditions and anomaly.symptom is suspicion.verdict.symptom:
-                return True  # any workload shows this symptom, so nothing is left to explain
+        if self._shows_everywhere(suspicion):
+            return True
         self.suspicions.append(suspicion)
         return False
+
+    def put_first(self, sick: Suspicion) -> bool:
+        """Put a sick plain sibling before the other suspicions, which repeat it if they are alike.
+
+        Return whether it is a new suspicion.
+        """
+        suspected = any(each.workload == sick.workload for each in self.suspicions)
+        covered = self._known.covers(sick.workload) or self._shows_everywhere(sick)
+        if suspected or covered or self._is_unexplained(sick):
+            return False
+        alike = [each for each in self.suspicions if not each.taken and self._is_sighting(each, sick)]
+        sick.repetitions += [observation for each in alike for observation in each.proposals]
+        self.suspicions = [sick, *(each for each in self.suspicions if each not in alike)]
+        return True
+
+    def _shows_everywhere(self, suspicion: Suspicion) -> bool:
+        """Whether any workload shows this symptom, so that nothing is left to explain."""
+        symptom = suspicion.verdict.symptom
+        return any(a.complete and not a.mfs.conditions and a.symptom is symptom for a in self.found.values())
+
+    def _is_unexplained(self, suspicion: Suspicion) -> bool:
+        """Whether an observation repeats an anomaly that awaits explanation, which counts it as a sighting."""
+        unexplained = (*self.waiting, *self._being_explained)
+        confirmed = next((each for each in unexplained if self._is_sighting(each, suspicion)), None)
+        if confirmed is not None:
+            confirmed.sightings += 1
+            self._sighted(confirmed.anomaly)
+        return confirmed is not None
 
     def suspicion_for(self, lane: Lane, *, alone: bool) -> Suspicion | None:
         """Return a suspicion for an idle lane: another lane's, or its own refuted one. A lane `alone` takes any."""

@@ -8,7 +8,13 @@ Rules.
 1. The *ceiling* costs no run. It is the specification, or the calibration where that is lower.
 2. Only a workload below its ceiling needs its plain sibling measured. The bound is then the median of the sibling's
    runs.
-3. A sibling that is itself anomalous is distrusted. The bound is then the ceiling.
+3. A sibling that is itself anomalous is *distrusted* and bounds nothing. Its relatives with fewer or more bytes in
+   flight (`Bounds.bracket`) decide, or no bound is known. The specification is no substitute: healthy plain traffic of
+   short messages can stay far below it.
+4. A sibling that is merely slow shows no symptom. The space's plain workload of each transport and opcode is therefore
+   compared with the others. If it misses the specification and another one reaches it, its transport is *outpaced*.
+   Outpaced plain siblings bound from below only. The specification bounds traffic with at least as many queue pairs,
+   at least as many bytes in flight and messages at least as long. For all other traffic no bound is known.
 
 Invariant. No bound exceeds the specification. Without a specification, its packets/s are at most the highest rate seen.
 
@@ -25,9 +31,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import product
 from statistics import median
 
-from collie.workloads.dimension import Ordered
+from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.plan import shares, streams
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -234,7 +241,8 @@ def remembered_siblings(space: Space) -> Callable[[Workload], Workload]:
 class Bounds:
     """Bounds of one testbed from all data so far. `calibration` can be set once measured.
 
-    `siblings` is the space of plain values, or a function from workload to sibling that several bounds share.
+    `siblings` is the space of plain values, or a function from workload to sibling. The function alone cannot tell that
+    plain traffic is slow.
     """
 
     def __init__(
@@ -246,13 +254,22 @@ class Bounds:
         self._specification = specification
         self.calibration = calibration
         self.sibling = remembered_siblings(siblings) if isinstance(siblings, Space) else siblings
+        self._plain = _plain_workloads(siblings.whole) if isinstance(siblings, Space) else ()
         self._siblings: dict[Workload, list[Bound]] = {}
+        self._distrusted: set[Workload] = set()
+        self._outpaced: dict[tuple[QpType, Opcode], str] = {}
         self._packet_rate = 0.0
 
     def ceiling(self, workload: Workload) -> Bound:
         """Return the bound that costs no run."""
-        calibrated = self.calibration.bound(workload)
-        return self._capped(workload, calibrated) if calibrated else self._specification(workload)
+        specified, calibrated = self._specification(workload), self.calibration.bound(workload)
+        if calibrated is None or (math.isfinite(specified.bps) and self._is_own_ceiling(workload)):
+            return specified
+        return self._capped(workload, calibrated)
+
+    def _is_own_ceiling(self, workload: Workload) -> bool:
+        """Whether calibration only repeats what can be slow: the plain workload, or outpaced traffic."""
+        return self.is_outpaced(workload) or workload in self._plain
 
     def learn(self, sibling: Workload, measured: Mapping[str, Bound]) -> None:
         """Add one run of a sibling, at the best of its ports."""
@@ -262,19 +279,60 @@ class Bounds:
             self._packet_rate = max(self._packet_rate, best.pps)
 
     def distrust(self, sibling: Workload) -> None:
-        """Use the ceiling in place of an anomalous sibling."""
-        self._siblings[sibling] = [self.ceiling(sibling)]
+        """Remember that a sibling is itself anomalous."""
+        self._distrusted.add(sibling)
+
+    def relatives(self, sibling: Workload, deficit: float) -> tuple[Workload, ...]:
+        """Return the workloads that tell whether a measured sibling is slow, nothing where it is not in question."""
+        in_question = sibling in self._plain and not self.reaches(sibling, deficit)
+        if not in_question or math.isinf(self._specification(sibling).bps):
+            return ()
+        return tuple(workload for workload in self._plain if workload != sibling)
+
+    def reaches(self, sibling: Workload, deficit: float) -> bool:
+        """Whether a sibling lacks at most this share of the specification."""
+        runs = self._siblings.get(sibling)
+        return runs is not None and _median(runs) >= (1.0 - deficit) * self._specification(sibling).bps
+
+    def is_outpaced(self, workload: Workload) -> bool:
+        """Whether plain traffic of the workload's transport and opcode is slow."""
+        return _transport(workload) in self._outpaced
+
+    def outpace(self, sibling: Workload, relative: Workload) -> None:
+        """Remember that plain traffic of a transport is slow, because a relative reaches the specification."""
+        self._outpaced[_transport(sibling)] = f"plain {relative.qp_type} {relative.opcode} reaches it"
 
     def known(self, workload: Workload) -> bool:
-        """Whether the workload's sibling has been measured, or is distrusted."""
-        return self.sibling(workload) in self._siblings
+        """Whether `tightest` decides: the sibling is a reference, or the specification holds for outpaced traffic."""
+        if self.is_outpaced(workload):
+            return self._is_deep(workload)
+        sibling = self.sibling(workload)
+        return sibling in self._siblings and sibling not in self._distrusted
+
+    def settled(self, workload: Workload) -> bool:
+        """Whether another run of the sibling would tell nothing new about the bound."""
+        sibling = self.sibling(workload)
+        return sibling in self._siblings or sibling in self._distrusted
 
     def tightest(self, workload: Workload) -> Bound:
-        """Return the sibling's throughput if measured, else the ceiling."""
-        runs = self._siblings.get(self.sibling(workload))
-        if not runs:
+        """Return the sibling's throughput if it is a reference, else the ceiling."""
+        if not self.known(workload):
             return self.ceiling(workload)
-        return self._capped(workload, at_own_mtu(workload, median(run.bps for run in runs), runs[-1].source))
+        if reached := self._outpaced.get(_transport(workload)):
+            specified = self._specification(workload)
+            return Bound(specified.bps, specified.pps, specified.source, reached)
+        runs = self._siblings[self.sibling(workload)]
+        return self._capped(workload, at_own_mtu(workload, _median(runs), runs[-1].source))
+
+    def _is_deep(self, workload: Workload) -> bool:
+        """Whether a workload's sibling can carry what the plain workload carries."""
+        sibling, base = self.sibling(workload), self._plain[0]
+        return (
+            (sibling.requesters, sibling.responders, sibling.remote) == (base.requesters, base.responders, base.remote)
+            and sibling.qps >= base.qps
+            and min(sibling.messages) >= max(base.messages)
+            and sibling.bytes_outstanding >= base.bytes_outstanding
+        )
 
     def bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
         """Return bounds from similar siblings with fewer and with more bytes in flight, each None if not measured.
@@ -285,10 +343,9 @@ class Bounds:
         below: list[float] = []
         above: list[float] = []
         for sibling, runs in self._siblings.items():
-            rate = median(run.bps for run in runs)
-            # A distrusted sibling has its ceiling, which is infinite without a data sheet.
-            if math.isinf(rate) or own != sibling.with_(**{name: own.get(name) for name in _IN_FLIGHT}):
+            if sibling in self._distrusted or own != sibling.with_(**{name: own.get(name) for name in _IN_FLIGHT}):
                 continue
+            rate = _median(runs)
             same = sibling.messages == own.messages
             if sibling.bytes_outstanding <= own.bytes_outstanding and (
                 same or max(sibling.messages) <= min(own.messages)
@@ -304,7 +361,7 @@ class Bounds:
                 return None
             return self._capped(workload, at_own_mtu(workload, tightest(rates), "plain sibling"))
 
-        return bound(below, max), bound(above, min)
+        return bound(below, max), None if self.is_outpaced(workload) else bound(above, min)
 
     def _capped(self, workload: Workload, bound: Bound) -> Bound:
         """Return a bound within the specification.
@@ -316,3 +373,21 @@ class Bounds:
             seen = max(self.calibration.packet_rate, self._packet_rate)
             specified = Bound(specified.bps, seen or math.inf, specified.source)
         return bound.capped(specified)
+
+
+def _transport(workload: Workload) -> tuple[QpType, Opcode]:
+    return workload.qp_type, workload.opcode
+
+
+def _median(runs: Sequence[Bound]) -> float:
+    return median(run.bps for run in runs)
+
+
+def _plain_workloads(space: Space) -> tuple[Workload, ...]:
+    """Return the plain workload of each transport and opcode that takes the plain message sizes."""
+    choices = [
+        each.values if isinstance(each := space.dimensions.get(name), Choice) else (space.base.get(name),)
+        for name in ("qp_type", "opcode")
+    ]
+    workloads = (space.base.with_(qp_type=qp_type, opcode=opcode) for qp_type, opcode in product(*choices))
+    return tuple(workload for workload in workloads if space.allows(workload))

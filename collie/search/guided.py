@@ -5,13 +5,15 @@ per message. Counters are products of contributions of dimensions (twice the que
 logarithms are nearly sums. A linear model in the ladder positions learns these from few runs.
 
 Method.
-1. The first `starts` proposals are random, transports in turn. Half of the values come from the ends of their ladders,
+1. The first proposals are plain traffic of each transport, with short and with plain messages. If plain traffic is
+   itself anomalous, that is the simplest find, and its runs bound nothing.
+2. The next `starts` proposals are random, transports in turn. Half of the values come from the ends of their ladders,
    where limits are exceeded.
-2. Goals then follow in turn. A Bayesian linear regression over all runs (other transports count less) weighs every
+3. Goals then follow in turn. A Bayesian linear regression over all runs (other transports count less) weighs every
    value of every dimension. The weights are drawn from their posterior (Thompson sampling), which tries unknown effects
    both ways. Each dimension takes a value with a probability that grows with its predicted effect.
-3. Only one goal of several with correlated readings on one transport is driven at a time.
-4. Each value becomes random with a small chance that grows with every consecutive covered proposal. A share of the
+4. Only one goal of several with correlated readings on one transport is driven at a time.
+5. Each value becomes random with a small chance that grows with every consecutive covered proposal. A share of the
    proposals stays random.
 """
 
@@ -35,6 +37,9 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 Floats = NDArray[np.float64]
+
+_SHORT_MESSAGE = 1024
+"""Bytes of the short messages of plain traffic: one small packet, so that messages and not bytes are the limit."""
 
 _OTHER_TRANSPORT = 0.15
 """Weight of a run of another transport."""
@@ -124,6 +129,8 @@ class Guided:
         self._counters = [counter.name for counter in catalog.of_kind(CounterKind.DIAGNOSTIC)]
         self._encoder = Encoder(space)
         self._transports = _transports(space)
+        self._plain = _plain_traffic(space, self._transports)
+        self._starts = recipe.guide.starts + len(self._plain)
         self._rows: list[Floats] = []
         self._readings: list[Floats] = []
         self._of: list[int] = []
@@ -140,8 +147,10 @@ class Guided:
     def ask(self) -> Workload:
         """Propose a workload."""
         self._goal = None
+        if self._plain:
+            return self._plain.pop(0)
         self._asked += 1
-        if len(self._rows) < self._guide.starts or not self._counters:
+        if len(self._rows) < self._starts or not self._counters:
             return self._start(self._asked % len(self._transports))
         if self._rng.random() >= self._guide.random_share:
             self._goal = self._next_goal()
@@ -272,3 +281,11 @@ def _transports(space: Space) -> Sequence[Mapping[str, Any]]:
         dimension = space.dimensions[name]
         pairs = [{**pair, name: value} for pair in pairs for value in dimension.candidates()]
     return [pair for pair in pairs if space.could_hold(pair)] or [{}]
+
+
+def _plain_traffic(space: Space, transports: Sequence[Mapping[str, Any]]) -> list[Workload]:
+    """Return the plain workload of each transport with short and with plain messages."""
+    messages = space.base.messages
+    sizes = ((_SHORT_MESSAGE,), messages) if isinstance(space.dimensions.get("messages"), Vector) else (messages,)
+    wanted = [{**transport, "messages": size} for size in sizes for transport in transports]
+    return list(dict.fromkeys(workload for each in wanted if (workload := space.nearest(each)) is not None))

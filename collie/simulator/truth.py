@@ -1,12 +1,13 @@
 """Ground truth of a simulated subsystem, only for scoring: only `wiring` and tests can import this module.
 
-The verdict compares the noiseless model of a workload with that of its plain sibling. The mechanism that causes the
-highest severity when every *other* one is cured gets the credit.
+The verdict compares the noiseless model of a workload with that of its plain sibling on hardware with every mechanism
+cured, because a mechanism can affect plain traffic, too. The mechanism that causes the highest severity when every
+*other* one is cured gets the credit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.campaign.summary import Score
-from collie.detect.bounds import Bound, Bounds, Calibration, remembered_siblings
+from collie.detect.bounds import Bound, Bounds, Calibration
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
@@ -58,10 +59,10 @@ class Truth:
     def __init__(self, subsystem: SubsystemFile, space: Space) -> None:
         hardware = self._hardware = subsystem.hardware
         self._space, self._witnesses, self._planted = space, subsystem.witnesses, planted(subsystem)
-        siblings = remembered_siblings(space)
+        reference = _Reference(cured(hardware, Mechanism), space)
 
         def judge_of(*mechanisms: Mechanism) -> _Judge:
-            return _Judge(cured(hardware, mechanisms), siblings)
+            return _Judge(cured(hardware, mechanisms), reference)
 
         self._whole = judge_of()
         self._healthy = judge_of(*Mechanism)
@@ -173,24 +174,44 @@ def _wrong_joins(
     return wrong
 
 
-class _Judge:
-    """Verdicts on one subsystem, each against its noiseless plain sibling."""
+class _Reference:
+    """Bounds from the noiseless plain siblings of healthy hardware."""
 
-    def __init__(self, subsystem: Subsystem, siblings: Callable[[Workload], Workload]) -> None:
+    def __init__(self, healthy: Subsystem, space: Space) -> None:
+        self._healthy = healthy
+        self._bounds = Bounds(lambda workload: specification(healthy, workload), Calibration(), space)
+
+    def bounds(self, workloads: Sequence[Workload]) -> list[Bound]:
+        """Return the bound of each workload."""
+        siblings = {self._bounds.sibling(workload) for workload in workloads if not self._bounds.known(workload)}
+        if siblings:
+            self._learn(list(siblings))
+        return [self._bounds.tightest(workload) for workload in workloads]
+
+    def _learn(self, siblings: Sequence[Workload]) -> None:
+        state = evaluate_many(self._healthy, siblings)
+        bps, pps = np.maximum(*state.delivered_bps()), np.maximum(*state.delivered_pps())
+        for sibling, most_bps, most_pps in zip(siblings, bps.tolist(), pps.tolist(), strict=True):
+            self._bounds.learn(sibling, {sinks(sibling)[0]: Bound(most_bps, most_pps, "plain sibling")})
+
+
+class _Judge:
+    """Verdicts on one subsystem against the reference."""
+
+    def __init__(self, subsystem: Subsystem, reference: _Reference) -> None:
         self._subsystem = subsystem
-        self._bounds = Bounds(lambda workload: specification(subsystem, workload), Calibration(), siblings)
+        self._reference = reference
         self._thresholds = Thresholds()
 
     def verdict(self, workload: Workload) -> Verdict:
         """Judge one workload, in words."""
-        self._learn([workload])
-        return judge(workload, self._measure(workload), self._bounds.tightest(workload), self._thresholds)
+        (bound,) = self._reference.bounds([workload])
+        return judge(workload, self._measure(workload), bound, self._thresholds)
 
     def severities(self, workloads: Sequence[Workload]) -> NDArray[np.float64]:
         """Return the severity of each workload by the same rules, 0 if it is normal."""
-        self._learn(workloads)
+        tightest = self._reference.bounds(workloads)
         state = evaluate_many(self._subsystem, workloads)
-        tightest = [self._bounds.tightest(workload) for workload in workloads]
         bps, pps = (np.array([getattr(bound, unit) for bound in tightest]) for unit in ("bps", "pps"))
         receiving = state.receives()
         deficit = np.zeros(len(workloads))
@@ -202,16 +223,6 @@ class _Judge:
         bar = self._thresholds.pause_ratio if state.lossless else self._thresholds.loss_ratio
         anomalous = (signal > bar) | (deficit > self._thresholds.throughput_deficit)
         return np.where(anomalous, np.maximum(signal * (signal > bar), deficit), 0.0)
-
-    def _learn(self, workloads: Iterable[Workload]) -> None:
-        siblings = {self._bounds.sibling(workload) for workload in workloads if not self._bounds.known(workload)}
-        if not siblings:
-            return
-        ordered = list(siblings)
-        state = evaluate_many(self._subsystem, ordered)
-        bps, pps = np.maximum(*state.delivered_bps()), np.maximum(*state.delivered_pps())
-        for sibling, most_bps, most_pps in zip(ordered, bps.tolist(), pps.tolist(), strict=True):
-            self._bounds.learn(sibling, {sinks(sibling)[0]: Bound(most_bps, most_pps, "plain sibling")})
 
     def _measure(self, workload: Workload) -> Measurement:
         return Measurement(noiseless_hosts(evaluate(self._subsystem, workload)), window_seconds=1.0)

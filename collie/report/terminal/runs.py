@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from collie.campaign.measure import delivered
+from collie.campaign.siblings import delivered
 from collie.detect.bounds import UNBOUNDED, Bounds, Calibration
 from collie.ports import CampaignStore, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.report.json.objects import OUTCOMES

@@ -1,0 +1,59 @@
+"""Runs of plain siblings: throughput, fitness as a reference, and siblings that are themselves anomalous."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from collie.campaign.lanes import Lane
+from collie.detect.bounds import Bound, at_best_port
+from collie.detect.measurement import Measurement
+from collie.detect.symptom import Verdict
+from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.workloads.plan import sinks
+from collie.workloads.workload import Workload
+
+
+class SickSibling(NamedTuple):
+    """A plain sibling that is itself anomalous, with the run that shows it."""
+
+    record: RunRecord
+    measurement: Measurement
+    verdict: Verdict
+    lane: Lane
+
+
+def unfit(result: RunResult, unbounded: Verdict | None) -> str:
+    """Return why a run is no reference, as a clause without a subject, or an empty string.
+
+    `unbounded` is the verdict on the run without a bound.
+    """
+    match result:
+        case Measured(measurement) if unbounded is not None:
+            if unbounded.is_normal:
+                return "" if measurement.stable else "did not hold one level"
+            word = "is itself anomalous" if unbounded.is_anomalous else "was inconclusive"
+            return f"{word}: {unbounded.reason}"
+        case SetupFailed(cause, detail):
+            return f"could not be set up: {cause}: {detail}"
+        case Unsupported(reason):
+            return f"cannot run here: {reason}"
+        case HostLost(host, detail):
+            return f"cost host {host}: {detail}"
+    return "was not measured"
+
+
+def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
+    """Return the throughput of a plain sibling at each receiving host with known readings."""
+    found = {}
+    for name in sinks(workload):
+        host = measurement.host(name)
+        if host.delivered_bps is not None and host.delivered_pps is not None:
+            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
+    return found
+
+
+def best_rate(workload: Workload, measurement: Measurement) -> float | None:
+    """Return the bits/s of the busiest receiving port, or None without a reading above zero."""
+    received = delivered(workload, measurement)
+    return (at_best_port(workload, received).bps or None) if received else None
