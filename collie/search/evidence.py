@@ -21,7 +21,7 @@ from collie.workloads.workload import Workload
 
 Floats = NDArray[np.float64]
 
-_UNLIKE, _ALIKE = 0.4, 0.95
+_UNLIKE, _ALIKE = 0.4, 0.8
 """Likeness of counters at which an anomalous run begins to count for the same cause, and counts in full."""
 _BY_CHANCE = 0.6
 """Weight of an anomalous run of the search, where several causes can act at once."""
@@ -135,6 +135,8 @@ class Evidence:
         if verdict is not None and weight >= _SURELY:
             votes.shows += 1
             votes.margin = max(votes.margin, verdict.margin)
+            if workload == self.simplest() and verdict.signature and verdict.signature.raised:
+                self._cause = verdict.signature  # a simpler workload has fewer other causes
         votes.healthy += weight == -1.0
         if weight == 0:
             self._silent.add(workload)
@@ -166,12 +168,6 @@ class Evidence:
         """Whether a workload reproduced the anomaly clearly or often enough to replace the finding."""
         votes = self._votes[workload]
         return votes.margin >= _SURE_MARGIN or votes.shows >= accepting
-
-    @property
-    def reproduced(self) -> list[Workload]:
-        """Every workload that reproduced the anomaly, in the search or since."""
-        observed = [workload for workload, weight in self._observed_weights.items() if weight >= _BY_CHANCE * _SURELY]
-        return observed + [workload for workload, votes in self._votes.items() if self._reproduces(votes)]
 
     def _reproduces(self, votes: _Votes) -> bool:
         """Whether more runs reproduced than half of the show rate lets expect."""

@@ -219,7 +219,7 @@ class _Search:
 
     def _settle(self) -> None:
         best = self._hypotheses.best()
-        mfs = Mfs(tuple(self._evidence.limits.conditions(best, self._evidence.reproduced)))
+        mfs = Mfs(tuple(self._evidence.limits.conditions(best)))
         self._settled = True
         if mfs != self.mfs:
             self.mfs, self.fresh = mfs, []

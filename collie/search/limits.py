@@ -8,7 +8,7 @@ are "at least so many queue pairs" and "not this opcode". Coordinates are turned
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
@@ -85,12 +85,8 @@ class CandidateLimits:
             found += standing(derived(workload) if derived else next(fields))
         return np.array(found)
 
-    def conditions(self, chosen: Sequence[int], reproduced: Iterable[Workload]) -> list[Condition]:
-        """Return the conditions of a conjunction. `chosen` has the index of each limit's threshold, or 0 for none.
-
-        A restricted dimension without order keeps the values of the reproducing workloads, because the others are
-        unknown.
-        """
+    def conditions(self, chosen: Sequence[int]) -> list[Condition]:
+        """Return the conditions of a conjunction. `chosen` has the index of each limit's threshold, or 0 for none."""
         excluded: dict[str, set[Any]] = {}
         found: list[Condition] = []
         for limit, index in zip(self.limits, chosen, strict=True):
@@ -98,8 +94,7 @@ class CandidateLimits:
                 excluded.setdefault(limit.feature, set()).add(limit.values[index - 1])
             elif index:
                 found.append(Condition(limit.feature, limit.op, limit.values[index - 1]))
-        workloads = list(reproduced)
-        kept = {name: self._kept(name, values, workloads) for name, values in excluded.items()}
+        kept = {name: self._kept(name, values) for name, values in excluded.items()}
         equal = {name: values[0] for name, values in kept.items() if len(values) == 1}
         for name, values in kept.items():
             left = tuple(value for value in values if self._space.could_hold({**equal, name: value}))
@@ -107,11 +102,10 @@ class CandidateLimits:
         order = [*self._space.dimensions, *DERIVED]
         return sorted(found, key=lambda condition: order.index(condition.dimension))
 
-    def _kept(self, name: str, excluded: set[Any], reproduced: Sequence[Workload]) -> tuple[Any, ...]:
+    def _kept(self, name: str, excluded: set[Any]) -> tuple[Any, ...]:
         dimension = self._space.dimensions[name]
         assert isinstance(dimension, Choice)
-        seen = {workload.get(name) for workload in reproduced} - excluded
-        return tuple(value for value in dimension.values if value in seen)
+        return tuple(value for value in dimension.values if value not in excluded)
 
 
 def _standing(limits: tuple[Limit, ...], value: Any) -> tuple[float, ...]:
