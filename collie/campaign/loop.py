@@ -32,12 +32,12 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
-from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, SuspicionDropped
+from collie.campaign.events import AnomalyConfirmed, SuspicionDropped
+from collie.campaign.explain import Explainer, at_least, typical_of
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer
 from collie.campaign.summary import Summary, Unconfirmed
@@ -47,9 +47,6 @@ from collie.detect.confirm import Confirmed, confirm
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
-from collie.search.discriminating_counters import rank
-from collie.search.extract import Surroundings, extract
-from collie.search.joins import compare
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.feature import Mfs
@@ -100,6 +97,7 @@ class SearchLoop:
         self._again: list[Workload] = []
         self._outages: dict[Workload, list[RunRecord]] = {}
         self._trust = Trust(recipe.confirmation, recipe.noise)
+        self._explainer = Explainer(measurer, self._triage, known, space, recipe, self._trust, sink, self._drive)
         self._unconfirmed: list[Unconfirmed] = []
 
     def run(self) -> Summary:
@@ -227,10 +225,13 @@ class SearchLoop:
         self._strategy.tell(workload, Answer(outcome, measurement, shows))
         if not self._triage.stands(confirmed):
             return
-        if shows:
+        if verdict is not None and shows and measurement is not None:
             confirmed.anomaly = confirmed.anomaly.with_reproduction()
             self._triage.keep(confirmed.anomaly)
-        elif verdict is not None and verdict.is_normal:
+            suspicion = Suspicion(workload, verdict, measurement, record.run, lane, proposed=False)
+            if await self._explainer.exceeds(lane, confirmed, suspicion):
+                self._triage.suspicions.append(suspicion)
+        elif verdict is not None and verdict.is_normal and await self._explainer.contradicts(lane, confirmed, workload):
             self._triage.contradicted(confirmed)
             await self._explain(lane, confirmed)
 
@@ -266,7 +267,7 @@ class SearchLoop:
                 return  # the simpler workload comes first
             suspicion.taken = True
             probes = confirm(suspicion.workload, symptom, self._trust.rule, policy.void_runs)
-            confirmation, _ = await self._drive(lane, probes, "confirm")
+            confirmation, _ = await self._drive(lane, probes, "confirm", suspicion.floor)
         except LaneLost:
             suspicion.taken = False
             raise
@@ -339,80 +340,29 @@ class SearchLoop:
         )
 
     async def _explain(self, lane: Lane, confirmed: ConfirmedAnomaly) -> None:
-        anomaly = confirmed.anomaly
-        with self._triage.explaining(confirmed):
-            probes = extract(
-                anomaly.workload,
-                anomaly.symptom,
-                self._recipe.extraction,
-                Surroundings(
-                    self._space,
-                    self._recipe.noise,
-                    self._known.covers,
-                    self._measurer.judgements,
-                    lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
-                ),
-            )
-            try:
-                extracted, runs = await self._drive(lane, probes, "extract")
-            except (_SetAside, LaneLost):
-                self._triage.abandon(confirmed)
-                raise
-        # The simplest workload moves the fewest unrelated counters.
-        typical = self._measurer.measurement(extracted.workload) or confirmed.measurement
-        telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog, extracted.mfs)
-        confirmed.anomaly = dataclasses.replace(
-            anomaly,
-            workload=extracted.workload,
-            mfs=extracted.mfs,
-            extraction_runs=anomaly.extraction_runs + runs,
-            complete=extracted.complete,
-            trials=extracted.trials,
-            passed=extracted.passed,
-            confidence=extracted.confidence,
-            fresh_runs=extracted.fresh_runs,
-            fresh_shows=extracted.fresh_shows,
-            telling=telling,
-            hint=hint,
-            revised=(*anomaly.revised, anomaly.mfs) if anomaly.complete else anomaly.revised,
-        )
-        self._triage.explained(confirmed)
-        self._sink.on_event(AnomalyExplained(confirmed.anomaly))
-        if confirmed.anomaly.complete:
-            for waiting in self._triage.covered_by(confirmed.anomaly):
-                await self._compare(lane, waiting, confirmed.anomaly)
-
-    async def _compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: Anomaly) -> None:
-        """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
-        anomaly = waiting.anomaly
-        verdict = self._measurer.with_signature(waiting.verdict, waiting.measurement)
-        probes = compare(
-            anomaly.workload, verdict, explained.mfs, self._space, self._trust.rule, self._recipe.confirmation.void_runs
-        )
-        with self._triage.comparing(waiting):
-            joined, _ = await self._drive(lane, probes, "control")
-        if joined.same:
-            self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained)))
-        elif joined.second is not None:
-            typical = typical_of(joined.verdicts)
-            waiting.workload, waiting.verdict = joined.second, typical
-            waiting.measurement = self._measurer.measurement(joined.second) or waiting.measurement
-            waiting.anomaly = dataclasses.replace(
-                anomaly, workload=joined.second, reason=typical.reason, severity=typical.severity, host=typical.host
-            )
-            self._triage.keep(waiting.anomaly)
+        try:
+            explained = await self._explainer.explain(lane, confirmed)
+        except (_SetAside, LaneLost):
+            self._triage.abandon(confirmed)
+            raise
+        if explained.complete:
+            for waiting in self._triage.covered_by(explained):
+                await self._explainer.compare(lane, waiting, explained)
 
     async def _drive(
-        self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str
+        self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str, floor: float = 0.0
     ) -> tuple[Result, int]:
-        """Measure the workloads that a generator yields and send it the verdicts. Return its result and run count."""
+        """Measure the workloads that a generator yields and send it the verdicts. Return its result and run count.
+
+        A verdict below the `floor` counts as normal.
+        """
         runs, answer = 0, None
         try:
             while True:
                 probe = probes.send(answer)
                 before = lane.runs
                 reading = await self._measurer.probing(lane, probe, purpose)
-                answer = reading.verdict if reading else None
+                answer = at_least(reading.verdict, floor) if reading else None
                 runs += lane.runs - before
                 await self._measurer.require_working(lane)
                 if purpose == "extract" and (suspicion := self._suspicion_for(lane)) is not None:
@@ -421,8 +371,3 @@ class SearchLoop:
         except StopIteration as stop:
             result: Result = stop.value
             return result, runs
-
-
-def typical_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict with the median severity, the higher one of two."""
-    return sorted(verdicts, key=lambda verdict: verdict.severity)[len(verdicts) // 2]

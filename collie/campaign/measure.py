@@ -9,6 +9,7 @@ import dataclasses
 from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
+from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
@@ -239,6 +240,11 @@ class Measurer:
         """Return the first anomalous measurement of a workload, or None without any."""
         judged = self._evidence.get(workload, ())
         return next((measurement for verdict, measurement in judged if verdict.is_anomalous), None)
+
+    def severity(self, workload: Workload) -> float | None:
+        """Return the median severity of a workload's anomalous runs, or None without any."""
+        severities = [verdict.severity for verdict, _ in self._evidence.get(workload, ()) if verdict.is_anomalous]
+        return median(severities) if severities else None
 
     async def measuring_sibling(self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES) -> None:
         """Measure the plain sibling again, up to `tries` times until a run is sound."""

@@ -23,17 +23,24 @@ from collie.workloads.feature import Mfs
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
+_AUDITED = 10
 _RELATED_AT_LAST = 3
 """Limit on explanations of related anomalies for which the rest of the budget is kept."""
 
 
 @dataclass(eq=False)
 class Observation:
-    """An anomalous run."""
+    """An anomalous run.
+
+    Attributes:
+        floor: severity from which on it shows, where a milder anomaly has the set `inside` around it.
+    """
 
     workload: Workload
     verdict: Verdict
     measurement: Measurement
+    floor: float = field(default=0.0, kw_only=True)
+    inside: Mfs | None = field(default=None, kw_only=True)
 
 
 @dataclass(eq=False)
@@ -71,12 +78,16 @@ class ConfirmedAnomaly(Observation):
     Attributes:
         sightings: number of sightings while the anomaly awaits explanation.
         audits: number of runs that test its explanation.
+        covered: number of proposals that its explanation covers.
+        severity_alone: severity of the simplest workload, where hardly another cause adds to it.
         abandoned: whether the pair that was explaining it was lost or set aside.
     """
 
     anomaly: Anomaly
     sightings: int = 0
     audits: int = 0
+    covered: int = 0
+    severity_alone: float = 0.0
     abandoned: bool = False
 
 
@@ -165,7 +176,13 @@ class Triage:
         self.keep(anomaly)
         if explain:
             confirmed = ConfirmedAnomaly(
-                suspicion.workload, suspicion.verdict, suspicion.measurement, anomaly, len(suspicion.repetitions)
+                suspicion.workload,
+                suspicion.verdict,
+                suspicion.measurement,
+                anomaly,
+                len(suspicion.repetitions),
+                floor=suspicion.floor,
+                inside=suspicion.inside,
             )
             self.waiting.append(confirmed)
 
@@ -176,7 +193,7 @@ class Triage:
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
-        fresh = [waiting for waiting in self.waiting if not self._is_related(waiting)]
+        fresh = [waiting for waiting in self.waiting if waiting.inside or not self._is_related(waiting)]
         most_sighted = max(fresh, key=lambda waiting: waiting.sightings, default=None)
         if most_sighted and most_sighted.sightings >= explain_after_sightings:
             return most_sighted
@@ -234,9 +251,17 @@ class Triage:
         return merged
 
     def to_audit(self, workload: Workload, most: int) -> ConfirmedAnomaly | None:
-        """Return the anomaly whose explanation covers a workload, if it has fewer than `most` audits."""
-        covering = (confirmed for confirmed in self._explained if confirmed.anomaly.mfs.covers(workload))
-        return next((confirmed for confirmed in covering if confirmed.audits < most), None)
+        """Return the anomaly whose explanation covers a workload, if an audit is due.
+
+        The first `most` covered proposals of an explanation are audits, then one of `_AUDITED`. The latest explanation
+        counts, because it can lie inside an earlier one.
+        """
+        covering = (confirmed for confirmed in reversed(self._explained) if confirmed.anomaly.mfs.covers(workload))
+        confirmed = next(covering, None)
+        if confirmed is None or not most:
+            return None
+        confirmed.covered += 1
+        return confirmed if confirmed.audits < most or confirmed.covered % _AUDITED == 0 else None
 
     def stands(self, confirmed: ConfirmedAnomaly) -> bool:
         """Whether an explanation still holds. Another lane can have contradicted it."""

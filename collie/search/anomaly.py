@@ -121,9 +121,9 @@ class KnownAnomalies:
         """Remove a set that proved wrong."""
         self._sets.remove(mfs)
 
-    def covers(self, workload: Workload) -> bool:
-        """Whether a known anomaly explains a workload (paper, MatchMFS)."""
-        return any(mfs.covers(workload) for mfs in self._sets)
+    def covers(self, workload: Workload, but: Mfs | None = None) -> bool:
+        """Whether a known anomaly explains a workload (paper, MatchMFS), other than one set."""
+        return any(mfs != but and mfs.covers(workload) for mfs in self._sets)
 
 
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:

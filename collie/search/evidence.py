@@ -31,6 +31,7 @@ _HIDDEN = 0.3
 """Weight below which an anomalous run hides this anomaly."""
 _SURE_MARGIN = 2.0
 """Multiple of the threshold at which one run is enough to move the finding."""
+_BARE_MARGIN = 1.1
 _MAX_HEALTHY = 200
 """Healthy runs used: the same transport first, then the latest."""
 _EVERYTHING = 3
@@ -165,9 +166,13 @@ class Evidence:
         return min(inside or reproduced or [self.finding], key=self._plainness.complexity)
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
-        """Whether a workload reproduced the anomaly clearly or often enough to replace the finding."""
+        """Whether a workload reproduced the anomaly clearly or often enough to replace the finding.
+
+        Runs barely beyond the threshold count half, because noise can carry a healthy workload there.
+        """
         votes = self._votes[workload]
-        return votes.margin >= _SURE_MARGIN or votes.shows >= accepting
+        needed = accepting if votes.margin >= _BARE_MARGIN else 2 * accepting
+        return votes.margin >= _SURE_MARGIN or votes.shows >= needed
 
     def _reproduces(self, votes: _Votes) -> bool:
         """Whether more runs reproduced than half of the show rate lets expect."""

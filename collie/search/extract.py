@@ -215,6 +215,8 @@ class _Search:
         passed, trials = self._evidence.trials(self.mfs)
         complete = self._finished if self.mfs.conditions else self._evidence.all_reproduce
         simplest = self._evidence.simplest(self.mfs)
+        if not self._evidence.is_sure(simplest, self._policy.accepting):
+            simplest = self._evidence.finding
         return Extracted(self.mfs, simplest, complete, asked, trials, passed, len(self.fresh), sum(self.fresh))
 
     def _settle(self) -> None:

@@ -29,9 +29,8 @@ Controls = Generator[Workload, Verdict | None, "Joined"]
 
 _ALIKE = 0.6
 """Likeness of counters from which the reduced workload has those of the covered one."""
-_MORE_SEVERE = 0.15
-"""Severity beyond the reduced workload's, and its multiple, that a second cause adds."""
-_TIMES_AS_SEVERE = 1.6
+_SLOWER = 1.5
+"""Factor between the shares of the time or throughput that are left, from which a second cause adds to the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,13 @@ class Joined:
         same: every control is healthy, and the set predicts severity and counters.
         second: a control that is anomalous, whose cause is another one.
         verdicts: those that confirmed `second`.
+        alone: the verdict on the reduced workload, if it ran.
     """
 
     same: bool
     second: Workload | None = None
     verdicts: tuple[Verdict, ...] = ()
+    alone: Verdict | None = None
 
 
 def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, until: Rule, void_runs: int) -> Controls:
@@ -66,7 +67,7 @@ def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, until: 
     if alone == covered:
         return Joined(True)
     answer = yield alone
-    return Joined(answer is not None and predicts(answer, verdict))
+    return Joined(answer is not None and predicts(answer, verdict), alone=answer)
 
 
 def predicts(alone: Verdict, covered: Verdict) -> bool:
@@ -74,10 +75,15 @@ def predicts(alone: Verdict, covered: Verdict) -> bool:
     assert covered.symptom is not None
     if not covered.symptom.is_related(alone.symptom):
         return False
-    if covered.severity > max(alone.severity + _MORE_SEVERE, alone.severity * _TIMES_AS_SEVERE):
+    if is_more_severe(covered, alone.severity):
         return False
     raised = alone.signature and covered.signature and alone.signature.raised and covered.signature.raised
     return not raised or likeness(alone.signature, covered.signature) >= _ALIKE
+
+
+def is_more_severe(verdict: Verdict, severity: float) -> bool:
+    """Whether a verdict is so much more severe than another cause that a second one adds to it."""
+    return (1.0 - severity) > _SLOWER * (1.0 - verdict.severity)
 
 
 def reduced(covered: Workload, mfs: Mfs, space: Space) -> Workload:

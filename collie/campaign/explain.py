@@ -1,0 +1,160 @@
+"""Explanations of confirmed anomalies, and what they say of other anomalies and runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+from collie.campaign.events import AnomalyExplained, AnomalyMerged
+from collie.campaign.lanes import Lane
+from collie.campaign.measure import Measurer
+from collie.campaign.triage import ConfirmedAnomaly, Suspicion, Triage
+from collie.campaign.trust import Trust
+from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.ports import ProgressSink
+from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
+from collie.search.discriminating_counters import rank
+from collie.search.extract import Surroundings, extract
+from collie.search.joins import compare, is_more_severe, predicts, reduced
+from collie.search.recipe import Recipe
+from collie.workloads.space import Space, widen_to_untested
+from collie.workloads.workload import Workload
+
+_UNLIKELY = 0.05
+"""Chance of two healthy runs inside a set at its show rate, below which they contradict it."""
+
+
+class Explainer:
+    """Explains anomalies on a lane.
+
+    `drive(lane, probes, purpose, floor)` measures what a generator yields, and returns its result and number of runs.
+    """
+
+    def __init__(
+        self,
+        measurer: Measurer,
+        triage: Triage,
+        known: KnownAnomalies,
+        space: Space,
+        recipe: Recipe,
+        trust: Trust,
+        sink: ProgressSink,
+        drive: Callable[..., Awaitable[tuple[Any, int]]],
+    ) -> None:
+        self._measurer = measurer
+        self._triage = triage
+        self._known = known
+        self._space = space
+        self._recipe = recipe
+        self._trust = trust
+        self._sink = sink
+        self._drive = drive
+
+    async def explain(self, lane: Lane, confirmed: ConfirmedAnomaly) -> Anomaly:
+        """Find the set of an anomaly and record it."""
+        anomaly, floor = confirmed.anomaly, confirmed.floor
+
+        def judgements() -> Iterator[tuple[Workload, Verdict]]:
+            return ((workload, at_least(verdict, floor)) for workload, verdict in self._measurer.judgements())
+
+        around = Surroundings(
+            self._space,
+            self._recipe.noise,
+            lambda probe: self._known.covers(probe, but=confirmed.inside),
+            judgements,
+            lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
+        )
+        with self._triage.explaining(confirmed):
+            probes = extract(anomaly.workload, anomaly.symptom, self._recipe.extraction, around)
+            extracted, runs = await self._drive(lane, probes, "extract", floor)
+        # The simplest workload moves the fewest unrelated counters.
+        typical = self._measurer.measurement(extracted.workload) or confirmed.measurement
+        telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog, extracted.mfs)
+        confirmed.severity_alone = self._measurer.severity(extracted.workload) or anomaly.severity
+        confirmed.anomaly = dataclasses.replace(
+            anomaly,
+            workload=extracted.workload,
+            mfs=extracted.mfs,
+            extraction_runs=anomaly.extraction_runs + runs,
+            complete=extracted.complete,
+            trials=extracted.trials,
+            passed=extracted.passed,
+            confidence=extracted.confidence,
+            fresh_runs=extracted.fresh_runs,
+            fresh_shows=extracted.fresh_shows,
+            telling=telling,
+            hint=hint,
+            revised=(*anomaly.revised, anomaly.mfs) if anomaly.complete else anomaly.revised,
+        )
+        self._triage.explained(confirmed)
+        self._sink.on_event(AnomalyExplained(confirmed.anomaly))
+        return confirmed.anomaly
+
+    async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: Anomaly) -> None:
+        """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
+        anomaly = waiting.anomaly
+        verdict = self._measurer.with_signature(waiting.verdict, waiting.measurement)
+        void_runs = self._recipe.confirmation.void_runs
+        probes = compare(anomaly.workload, verdict, explained.mfs, self._space, self._trust.rule, void_runs)
+        with self._triage.comparing(waiting):
+            joined, _ = await self._drive(lane, probes, "control")
+        if joined.same:
+            self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained)))
+        elif joined.second is not None:
+            typical = typical_of(joined.verdicts)
+            waiting.workload, waiting.verdict = joined.second, typical
+            waiting.measurement = self._measurer.measurement(joined.second) or waiting.measurement
+            waiting.anomaly = dataclasses.replace(
+                anomaly, workload=joined.second, reason=typical.reason, severity=typical.severity, host=typical.host
+            )
+            self._triage.keep(waiting.anomaly)
+        else:
+            waiting.inside = widen_to_untested(explained.mfs, self._space)
+            waiting.floor = _floor(joined.alone, verdict)
+
+    async def exceeds(self, lane: Lane, explained: ConfirmedAnomaly, run: Suspicion) -> bool:
+        """Whether a run inside a set is worse than the set predicts, so that a second cause shows.
+
+        Then the suspicion gets the severity from which on the second cause shows.
+        """
+        mfs = explained.anomaly.mfs
+        if not mfs.conditions or not is_more_severe(run.verdict, explained.severity_alone):
+            return False
+        alone = reduced(run.workload, mfs, self._space)
+        reading = await self._measurer.probing(lane, alone, "control")
+        if reading is None or reading.verdict.is_inconclusive or predicts(reading.verdict, run.verdict):
+            return False
+        run.inside = widen_to_untested(mfs, self._space)
+        run.floor = _floor(reading.verdict, run.verdict)
+        return True
+
+    async def contradicts(self, lane: Lane, explained: ConfirmedAnomaly, workload: Workload) -> bool:
+        """Whether a healthy run of a covered workload is no chance: it is healthy again, and the claim is high."""
+        anomaly = explained.anomaly
+        healthy = 1.0 - chance_of_next(anomaly.fresh_shows, anomaly.fresh_runs)
+        if anomaly.fresh_runs and healthy * healthy > _UNLIKELY:
+            return False
+        reading = await self._measurer.probing(lane, workload, "audit")
+        return reading is not None and reading.verdict.is_normal and self._triage.stands(explained)
+
+
+def at_least(verdict: Verdict, floor: float) -> Verdict:
+    """Return a verdict, as a normal one if its severity is below a floor."""
+    if not verdict.is_anomalous or verdict.severity >= floor:
+        return verdict
+    return Verdict(Outcome.NORMAL, f"{verdict.reason}, as the set around it predicts")
+
+
+def _floor(alone: Verdict | None, covered: Verdict) -> float:
+    """Return the severity halfway between that of a set's cause alone and that of a run with two causes."""
+    severity = alone.severity if alone is not None and alone.is_anomalous else 0.0
+    if not is_more_severe(covered, severity):
+        return 0.0
+    return 1.0 - math.sqrt((1.0 - severity) * (1.0 - min(covered.severity, 0.99)))
+
+
+def typical_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict with the median severity, the higher one of two."""
+    return sorted(verdicts, key=lambda verdict: verdict.severity)[len(verdicts) // 2]
