@@ -2,13 +2,15 @@
 
 Rules.
 1. Every run is on record before the strategy receives its result.
-2. A workload that a known MFS covers is skipped. The first few that an explanation covers run nevertheless (*audits*).
-   A normal audit contradicts the explanation, which is then revised.
+2. A workload that a known MFS covers is skipped. The first few that an explanation covers run nevertheless, and later
+   one of ten (*audits*). An audit that is normal twice contradicts the explanation, which is then revised. An audit far
+   worse than the set predicts is a suspicion.
 3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted. A plain
    sibling that is itself anomalous is a suspicion, too, and comes before the workload that asked for it.
 4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings*: unconfirmed runs
    with its transport, its symptom and a similar signature. It begins anyway once waiting explanations need the rest of
-   the budget. Anomalies similar to an explained one come last. Anomalies that an explanation covers are merged into it.
+   the budget. Anomalies similar to an explained one come last. Anomalies that an explanation covers are joined with it
+   if controls agree (`search.joins`).
 5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
    kept as incomplete.
 6. All pairs of hosts share one state and run the same loop (`lanes.py`). A suspicion of one pair is confirmed on
@@ -20,14 +22,14 @@ Invariant. Seed and recorded results determine the next step. So a killed campai
 Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes these runs.
 
     run       purpose    result
-    1         search     normal
-    2         search     host b sends pause: a suspicion
-    3         sibling    measures the bound of run 2
-    4         confirm    far above the threshold again, so one run confirms a1
-    5-16      search     three more suspicions, confirmed as a2, a3 and a4 in the same way
-    17-40     extract    three explanations of about 35 runs need the rest of the budget. 24 runs explain a1
-    41-48     search     the other two need less than the rest. a5 is found
-    49-120    extract    a2 (24 runs) and a3, with siblings. The budget ends before a3 is complete
+    1-12      search     plain traffic of six transports, each with its sibling: normal
+    13-20     search     seven are normal. In run 20 host b sends pause: a suspicion
+    21        sibling    the bound of run 20
+    22-24     confirm    three of three reproduce it, as so early nothing is known of strays: a1
+    25-30     search     a2 in the same way
+    31-67     extract    two explanations of about 45 runs need the rest of the budget. 37 runs explain a1
+    68-72     search     a3 is found and confirmed
+    73-120    extract    a2 (33 runs) and a3, with siblings. The budget ends before a3 is complete
 """
 
 from __future__ import annotations
