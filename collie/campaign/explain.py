@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from collie.campaign.events import AnomalyExplained, AnomalyMerged
 from collie.campaign.lanes import Lane
@@ -22,15 +22,22 @@ from collie.search.recipe import Recipe
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
+Result = TypeVar("Result")
+
 _UNLIKELY = 0.05
 """Chance of two healthy runs inside a set at its show rate, below which they contradict it."""
 
 
-class Explainer:
-    """Explains anomalies on a lane.
+class Drive(Protocol):
+    """Measures what a generator yields and sends it the verdicts. Returns its result and the number of runs."""
 
-    `drive(lane, probes, purpose, floor)` measures what a generator yields, and returns its result and number of runs.
-    """
+    async def __call__(
+        self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str, floor: float = 0.0
+    ) -> tuple[Result, int]: ...
+
+
+class Explainer:
+    """Explains anomalies on a lane."""
 
     def __init__(
         self,
@@ -41,7 +48,7 @@ class Explainer:
         recipe: Recipe,
         trust: Trust,
         sink: ProgressSink,
-        drive: Callable[..., Awaitable[tuple[Any, int]]],
+        drive: Drive,
     ) -> None:
         self._measurer = measurer
         self._triage = triage

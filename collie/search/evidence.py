@@ -23,15 +23,14 @@ Floats = NDArray[np.float64]
 
 _UNLIKE, _ALIKE = 0.4, 0.8
 """Likeness of counters at which an anomalous run begins to count for the same cause, and counts in full."""
-_BY_CHANCE = 0.6
-"""Weight of an anomalous run of the search, where several causes can act at once."""
 _SURELY = 0.75
 """Minimum weight of a reproducing run."""
-_HIDDEN = 0.3
-"""Weight below which an anomalous run hides this anomaly."""
+_HIDDEN, _HIDDEN_IN_SEARCH = 0.3, 0.5
+"""Weights below which an anomalous run hides this anomaly. In the search, several causes often act at once."""
 _SURE_MARGIN = 2.0
 """Multiple of the threshold at which one run is enough to move the finding."""
 _BARE_MARGIN = 1.1
+"""Multiple of the threshold that noise can add to a healthy workload."""
 _MAX_HEALTHY = 200
 """Healthy runs used: the same transport first, then the latest."""
 _EVERYTHING = 3
@@ -72,7 +71,8 @@ class _Votes:
 class Evidence:
     """The evidence on one finding, updated run by run.
 
-    `known` tells whether an earlier anomaly covers a workload. `measured` holds every verdict of the campaign.
+    `known` tells whether an earlier anomaly covers a workload. `measured` holds every verdict of the campaign. Of the
+    runs before the extraction only the healthy ones are evidence: an anomalous one can have any cause.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Evidence:
         self._plainness = Plainness(space)
         self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN)}
         self._show_rate: ShowRate | None = None
-        self._observed_weights: dict[Workload, float] = {}
+        self._healthy: list[Workload] = []
         self._silent: set[Workload] = set()
         self._places = [self._plainness.place(finding)]
         self._hides = [False]
@@ -111,19 +111,18 @@ class Evidence:
         finding = self.finding
         healthy = [workload for workload, verdict in reversed(measured) if verdict.is_normal]
         healthy.sort(key=lambda w: (w.qp_type is not finding.qp_type) + (w.opcode is not finding.opcode))
+        self._healthy = list(dict.fromkeys(healthy[:_MAX_HEALTHY]))
         for workload in healthy[:_MAX_HEALTHY]:
-            self._observed_weights[workload] = -1.0
             self._note(workload, hides=False)
         for workload, verdict in measured:
             if verdict.is_anomalous:
-                weight = _BY_CHANCE * weigh(verdict, self._symptom, self._cause)
-                self._note(workload, hides=weight < _HIDDEN)
+                self._note(workload, hides=weigh(verdict, self._symptom, self._cause) < _HIDDEN_IN_SEARCH)
 
     def hypotheses(self, seed: int) -> Hypotheses:
         """Return the possible explanations before the first probe."""
-        runs = (self.finding, *[self.finding] * len(self._repeated), *self._observed_weights)
+        runs = (self.finding, *[self.finding] * len(self._repeated), *self._healthy)
         points = np.array([self.limits.coordinates(workload) for workload in runs])
-        weights = np.array([1.0, *self._repeated, *self._observed_weights.values()])
+        weights = np.array([1.0, *self._repeated, *[-1.0] * len(self._healthy)])
         rates = self.show_rate.mean, self._noise.stray_rate
         return Hypotheses(self.limits.limits, *rates, seed, points, weights)
 
@@ -146,7 +145,7 @@ class Evidence:
 
     def may_ask(self, workload: Workload, repeats: int) -> bool:
         """Whether another run of a workload could add evidence, after at most `repeats` runs."""
-        if workload in self._silent or (workload in self._observed_weights and repeats == 1):
+        if workload in self._silent or (workload in self._healthy and repeats == 1):
             return False
         votes = self._votes.get(workload)
         return votes is None or votes.asked < repeats
@@ -190,17 +189,14 @@ class Evidence:
     @property
     def all_reproduce(self) -> bool:
         """Whether several workloads reproduced the anomaly and none was healthy."""
-        healthy = any(votes.healthy for votes in self._votes.values()) or any(
-            w < 0 for w in self._observed_weights.values()
-        )
+        healthy = bool(self._healthy) or any(votes.healthy for votes in self._votes.values())
         return not healthy and sum(votes.shows > 0 for votes in self._votes.values()) >= _EVERYTHING
 
     def trials(self, mfs: Mfs) -> tuple[int, int]:
         """Count the reproducing runs inside a set, and all runs there without hidden ones."""
         inside = [votes for workload, votes in self._votes.items() if mfs.covers(workload)]
-        observed = [weight for workload, weight in self._observed_weights.items() if mfs.covers(workload)]
-        passed = sum(votes.shows for votes in inside) + sum(weight >= _BY_CHANCE * _SURELY for weight in observed)
-        return passed, passed + sum(votes.healthy for votes in inside) + sum(weight < 0 for weight in observed)
+        passed, healthy = sum(votes.shows for votes in inside), sum(votes.healthy for votes in inside)
+        return passed, passed + healthy + sum(map(mfs.covers, self._healthy))
 
     def _note(self, workload: Workload, *, hides: bool) -> None:
         self._places.append(self._plainness.place(workload))
