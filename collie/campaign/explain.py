@@ -29,11 +29,12 @@ _UNLIKELY = 0.05
 
 
 class Drive(Protocol):
-    """Measures what a generator yields and sends it the verdicts. Returns its result and the number of runs."""
+    """Measures what a generator yields."""
 
     async def __call__(
         self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str, floor: float = 0.0
-    ) -> tuple[Result, int]: ...
+    ) -> tuple[Result, int]:
+        """Send the generator the verdicts, and return its result and the number of runs."""
 
 
 class Explainer:

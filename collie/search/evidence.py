@@ -91,7 +91,7 @@ class Evidence:
         self._plainness = Plainness(space)
         self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN)}
         self._show_rate: ShowRate | None = None
-        self._healthy: list[Workload] = []
+        self._healthy: dict[Workload, None] = {}
         self._silent: set[Workload] = set()
         self._places = [self._plainness.place(finding)]
         self._hides = [False]
@@ -111,7 +111,7 @@ class Evidence:
         finding = self.finding
         healthy = [workload for workload, verdict in reversed(measured) if verdict.is_normal]
         healthy.sort(key=lambda w: (w.qp_type is not finding.qp_type) + (w.opcode is not finding.opcode))
-        self._healthy = list(dict.fromkeys(healthy[:_MAX_HEALTHY]))
+        self._healthy = dict.fromkeys(healthy[:_MAX_HEALTHY])
         for workload in healthy[:_MAX_HEALTHY]:
             self._note(workload, hides=False)
         for workload, verdict in measured:
