@@ -358,7 +358,9 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=60, help="of each package")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--tests", nargs="+", default=TESTS, help="where the quick tests are")
+    parser.add_argument(
+        "--tests", nargs="+", default=TESTS, help="where the quick tests are; each choice needs its own --folder"
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="of the results")
     parser.add_argument("--at-least", type=float, default=0.85, help="share that the tests must detect")
     options = parser.parse_args()

@@ -117,6 +117,21 @@ def test_two_changes_are_advised_where_one_would_enter_another_anomaly() -> None
     assert (hit.changed.opcode, hit.changed.wqe_batch) == (Opcode.WRITE, 2)
 
 
+def test_of_two_pairs_of_changes_the_cheaper_is_advised() -> None:
+    """Another opcode enters one anomaly, fewer queue pairs another. Fewer, with a larger MTU, are two steps."""
+    kind = traffic(opcode=(Opcode.READ,), wqe_batch=(1,), qps=(128,), mtu=(1024,))
+    read = known("read", Condition("opcode", Op.EQUAL, Opcode.READ), Condition("qps", Op.AT_LEAST, 128))
+    single = known(
+        "single", Condition("opcode", Op.ONE_OF, (Opcode.SEND, Opcode.WRITE)), Condition("wqe_batch", Op.AT_MOST, 1)
+    )
+    few = known("few", Condition("qps", Op.AT_MOST, 127), Condition("mtu", Op.AT_MOST, 1024))
+
+    (hit,) = check(Application("app", "", SPACE, (kind,), frozenset({"qp_type"})), [read, single, few]).hits
+
+    assert hit.pair is not None
+    assert [(change.dimension, change.steps) for change in hit.pair] == [("qps", 1), ("mtu", 1)]
+
+
 def test_a_change_leaves_everything_else_possible() -> None:
     """Another transport would lose the long messages, a shorter queue the long chains."""
     kind = traffic(qp_type=(QpType.RC,), opcode=(Opcode.SEND,), wqe_batch=range(1, 65), recv_wq_depth=range(64, 1025))
