@@ -14,12 +14,14 @@ PROGRAMS = sorted(
     for path in [*ROOT.glob("scripts/acceptance/*.py"), *ROOT.glob("benchmarks/*.py")]
     if "__main__" in path.read_text()
 )
+OPTIONAL = {"fuzz": "atheris", "mutants": "cosmic_ray"}
+"""Programs that need a package which the development environment lacks."""
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_it_starts(program: Path) -> None:
-    if program.stem == "fuzz":
-        pytest.importorskip("atheris")
+    if program.stem in OPTIONAL:
+        pytest.importorskip(OPTIONAL[program.stem])
     argv = [sys.executable, str(program), "--help"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

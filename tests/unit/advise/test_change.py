@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from collie.advise.box import closest
 from collie.advise.check import check
 from collie.advise.overlap import with_margin
 from collie.advise.solver import find
@@ -31,6 +32,50 @@ def test_a_limit_moves_no_further_than_it_has_to() -> None:
         ("qps", range(1, 81), 4),
     ]
     assert dict(hit.overlap.reach) == {"qps": (128, 320), "send_wq_depth": (512, 1024)}
+
+
+def test_the_example_after_a_change_is_that_of_the_cheapest() -> None:
+    application = Application("app", "", SPACE, (traffic(qps=range(1, 321), send_wq_depth=range(1, 1025)),))
+
+    (hit,) = check(application, [known("a", MANY, DEEP)]).hits
+
+    assert hit.changed is not None
+    assert (hit.changed.qps >= 128, hit.changed.send_wq_depth) == (True, 256)
+    ladder = [step for step in SPACE.ladder("send_wq_depth") if step <= 1024]
+    assert hit.changes[0].share_lost == pytest.approx(2 / len(ladder))
+
+
+@pytest.mark.parametrize(
+    ("condition", "after"),
+    [
+        (Condition("max_message_bytes", Op.AT_LEAST, 8192), (4096, 128)),
+        (Condition("min_message_bytes", Op.AT_MOST, 128), (65536, 256)),
+    ],
+)
+def test_sizes_that_are_sent_exactly_are_cut_or_raised(condition: Condition, after: tuple[int, ...]) -> None:
+    kind = traffic(messages=Sizes.exactly((65536, 128)))
+
+    (hit,) = check(Application("app", "", SPACE, (kind,)), [known("sizes", condition)]).hits
+
+    assert [(change.dimension, change.after) for change in hit.changes] == [("messages", Sizes.exactly(after))]
+
+
+def test_a_mix_of_sizes_can_be_given_up() -> None:
+    mixed = known(
+        "mixed", Condition("max_message_bytes", Op.AT_LEAST, 4096), Condition("min_message_bytes", Op.AT_MOST, 2048)
+    )
+    several = Application("app", "", SPACE, (traffic(messages=Sizes(range(128, 65537), 3)),))
+
+    (hit,) = check(several, [mixed]).hits
+
+    assert [(change.after, change.steps, change.share_lost) for change in hit.changes] == [
+        (Sizes(range(128, 65537)), 4, 0.0)
+    ]
+
+
+@pytest.mark.parametrize(("wanted", "nearest"), [(0, 1), (8, 8), (10, 8), (60, 64), (100, 64)])
+def test_the_nearest_value_is_taken(wanted: int, nearest: int) -> None:
+    assert closest((1, 8, 64), wanted, ordered=True) == nearest
 
 
 def test_what_an_application_keeps_is_not_changed() -> None:
@@ -70,6 +115,21 @@ def test_two_changes_are_advised_where_one_would_enter_another_anomaly() -> None
     ]
     assert hit.changed is not None
     assert (hit.changed.opcode, hit.changed.wqe_batch) == (Opcode.WRITE, 2)
+
+
+def test_of_two_pairs_of_changes_the_cheaper_is_advised() -> None:
+    """Another opcode enters one anomaly, fewer queue pairs another. Fewer, with a larger MTU, are two steps."""
+    kind = traffic(opcode=(Opcode.READ,), wqe_batch=(1,), qps=(128,), mtu=(1024,))
+    read = known("read", Condition("opcode", Op.EQUAL, Opcode.READ), Condition("qps", Op.AT_LEAST, 128))
+    single = known(
+        "single", Condition("opcode", Op.ONE_OF, (Opcode.SEND, Opcode.WRITE)), Condition("wqe_batch", Op.AT_MOST, 1)
+    )
+    few = known("few", Condition("qps", Op.AT_MOST, 127), Condition("mtu", Op.AT_MOST, 1024))
+
+    (hit,) = check(Application("app", "", SPACE, (kind,), frozenset({"qp_type"})), [read, single, few]).hits
+
+    assert hit.pair is not None
+    assert [(change.dimension, change.steps) for change in hit.pair] == [("qps", 1), ("mtu", 1)]
 
 
 def test_a_change_leaves_everything_else_possible() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collie.advise.check import check
-from collie.advise.effort import QUESTION_STEPS, Effort
+from collie.advise.effort import QUESTION_STEPS, Effort, Undecided
 from collie.advise.overlap import Known
 from collie.advise.solver import find
 from collie.app import checks
@@ -99,3 +99,11 @@ def test_hits_are_reported_although_their_changes_are_not_decided() -> None:
     assert set(hits(found)) <= set(hits(advice("rpc-library", "F")))
     assert "  change   not decided: more than" in render_advice(found, 13, {})
     assert "Changes after which it hits none of them: not decided" in render_advice(found, 13, {})
+
+
+def test_a_budget_ends_after_its_last_step() -> None:
+    effort = Effort(2)
+    effort.spend()
+    effort.spend()
+    with pytest.raises(Undecided):
+        effort.spend()

@@ -11,7 +11,7 @@ from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinish
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError
-from collie.ports import OUTAGE, HostLost, RunResult, SetupFailed
+from collie.ports import OUTAGE, HostLost, Measured, RunResult, SetupFailed
 from collie.report.terminal.summary import render_summary
 from collie.search.anomaly import chance_of_next
 from collie.search.recipe import Extraction, Recipe, StrategyName
@@ -120,6 +120,28 @@ def test_the_severity_and_the_reason_of_an_anomaly_are_of_one_run() -> None:
     judged = {(run.verdict.severity, run.verdict.reason) for run in store.runs() if run.verdict is not None}
     assert summary.anomalies
     assert {(anomaly.severity, anomaly.reason) for anomaly in summary.anomalies} <= judged
+
+
+class _SilentOnceExplained(FakeTestbed):
+    """Loses its link in every run inside a set that has been explained."""
+
+    sink: ListSink
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        result = super().measure(workload, run, watch)
+        explained = [event.anomaly.mfs for event in self.sink.of(AnomalyExplained)]
+        if isinstance(result, Measured) and any(mfs.covers(workload) for mfs in explained):
+            return replace(result, measurement=replace(result.measurement, problems=("the link went down",)))
+        return result
+
+
+def test_an_audit_that_tells_nothing_does_not_contradict() -> None:
+    store, testbed = MemoryStore(HEADER), _SilentOnceExplained((Planted(LOOPBACK),))
+    testbed.sink = ListSink()
+    summary = search(testbed, recipe=replace(RANDOM, audits=3), store=store, sink=testbed.sink)
+    audits = [run.verdict for run in store.runs() if run.purpose == "audit"]
+    assert [verdict is not None and verdict.is_inconclusive for verdict in audits] == [True] * 3
+    assert [(anomaly.mfs, anomaly.revised) for anomaly in summary.anomalies] == [(LOOPBACK, ())]
 
 
 def test_a_budget_in_time_is_testbed_time() -> None:

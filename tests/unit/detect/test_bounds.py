@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -14,6 +16,7 @@ from collie.workloads.workload import Direction, Opcode, QpType, Workload
 from tests.support.measurements import LINE, ONE_WAY, measurement, verdict
 
 SPACE = load_space("nsdi22")
+TWO_WAYS = Direction.BIDIRECTIONAL
 
 
 @given(st.integers(0, 2**32))
@@ -56,6 +59,28 @@ def test_bounds_tighten_when_siblings_are_known() -> None:
         bounds.learn(bounds.sibling(workload), {"b": Bound(bps, 1e6, "plain sibling")})
     assert bounds.known(workload)
     assert bounds.tightest(workload).bps == 2e9
+
+
+def test_relatives_bracket_a_bound_as_tightly_as_they_can() -> None:
+    """Fewer bytes in flight bound from below, so the fastest counts. More bound from above, so the slowest does."""
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    workload = Workload(qps=8, send_wq_depth=16, messages=(4096,))
+    for depth, bps in ((2, 10e9), (4, 30e9), (8, 20e9), (32, 60e9), (64, 50e9), (128, 80e9)):
+        bounds.learn(bounds.sibling(replace(workload, send_wq_depth=depth)), {"b": Bound(bps, 1e6, "plain sibling")})
+    fewer, more = bounds.bracket(workload)
+    assert fewer is not None
+    assert more is not None
+    assert (fewer.bps, more.bps) == (30e9, 50e9)
+
+
+@pytest.mark.parametrize(("size", "below", "above"), [(1024, True, False), (65536, False, True)])
+def test_shorter_messages_bound_from_below_and_longer_ones_from_above(size: int, below: bool, above: bool) -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    workload = Workload(qps=8, send_wq_depth=16, messages=(4096,))
+    for depth in (1, 512):  # fewer and more bytes in flight than the workload
+        other = Workload(qps=8, send_wq_depth=depth, messages=(size,))
+        bounds.learn(bounds.sibling(other), {"b": Bound(20e9, 1e6, "plain sibling")})
+    assert tuple(bound is not None for bound in bounds.bracket(workload)) == (below, above)
 
 
 def test_a_sibling_never_raises_the_bound_above_the_specification() -> None:
@@ -111,6 +136,8 @@ def test_a_host_that_receives_less_by_plan_is_judged_by_its_share() -> None:
     mix = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,), messages=(3000, 1000), mtu=1024)
     bound = Bound(90e6, 1e9, "plain sibling")
     assert at_sink(mix, "b", bound).bps == 90e6
+    answered = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,), messages=(1000, 3000), direction=TWO_WAYS)
+    assert at_sink(answered, "a", bound).bps == at_sink(answered, "b", bound).bps == 90e6  # the larger stream of each
     assert at_sink(mix, "a", bound) == Bound(30e6, 30e6 / 8 / 1000, "plain sibling")
     hosts = (HostMeasurement("a", 28e6, 3500.0, 0.0, 0.0), HostMeasurement("b", 88e6, 11000.0, 0.0, 0.0))
     assert judge(mix, Measurement(hosts, 4.0), bound, Thresholds()).is_normal

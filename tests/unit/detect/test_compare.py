@@ -141,6 +141,17 @@ def test_sides_take_turns_so_that_a_drift_meets_both() -> None:
     assert asked == [a, b, b, a, a, b, b, a]
 
 
+def test_the_baseline_runs_first_unless_health_is_expected() -> None:
+    assert next(compare(RULE, LIMITS, CHANCES, [])) is Side.BASELINE
+
+
+@pytest.mark.parametrize("after", [pausing(0.2), healthy()])
+def test_confidence_is_the_chance_that_no_disturbance_made_the_pairs(after: RunReading) -> None:
+    before = healthy() if after.verdict.is_anomalous else pausing(0.2)
+    comparison, _ = drive(always(before), always(after), PairRule(needed=2, pairs=3))
+    assert comparison.confidence == pytest.approx(1.0 - CHANCES.differ**2)
+
+
 def test_one_disturbed_run_is_no_alarm() -> None:
     comparison, _ = drive(always(healthy()), [pausing(0.2), *always(healthy())])
     assert comparison.change is Change.HEALTHY

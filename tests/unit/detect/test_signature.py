@@ -6,7 +6,7 @@ import pytest
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.measurement import HostMeasurement, Measurement
-from collie.detect.signature import Ordinary, Signature, likeness
+from collie.detect.signature import Ordinary, Signature, likeness, same_cause
 
 CATALOG = Catalog(
     "test",
@@ -65,3 +65,25 @@ def test_a_silent_run_is_like_silent_ones_and_unlike_loud_ones(silent: Signature
     assert likeness(silent, Signature(())) > 0.95
     assert likeness(silent, Signature((("drops", 8.0),))) < 0.3
     assert likeness(Signature((("drops", 8.0),)), silent) < 0.3
+
+
+MISSES = Signature((("misses", 5.0), ("stalls", 2.0)))
+
+
+@pytest.mark.parametrize(
+    ("other", "here", "elsewhere"),
+    [
+        (Signature((("misses", 4.0), ("stalls", 2.0))), True, True),
+        (Signature((("misses", 4.0), ("stalls", 4.0))), True, True),
+        (Signature((("misses", 4.0), ("drops", 3.0))), True, False),  # between opcodes, more has to agree
+        (Signature((("stalls", 5.0), ("misses", 4.9))), False, False),  # another counter is the highest
+        (Signature((("misses", 4.0), ("drops", 3.9), ("waits", 3.9))), False, False),
+        (Signature(), False, False),
+        (None, False, False),
+    ],
+)
+def test_runs_have_one_cause_when_the_same_counter_is_highest_and_most_move_alike(
+    other: Signature | None, here: bool, elsewhere: bool
+) -> None:
+    assert same_cause(MISSES, other, elsewhere=False) is same_cause(other, MISSES, elsewhere=False) is here
+    assert same_cause(MISSES, other, elsewhere=True) is elsewhere

@@ -53,3 +53,10 @@ def test_what_is_unknown_in_between_is_left_out() -> None:
 def test_a_host_without_samples_has_read_nothing() -> None:
     measured = Measurement((HostMeasurement("a"), HostMeasurement("b")), WINDOW, stable=False)
     assert list(readings_of(measured, STREAM.workload, ("h1", "h2"), STREAM, 1)) == []
+
+
+def test_a_window_of_one_second_has_one_value() -> None:
+    series = tuple(Sample(number * PERIOD, role, {"x": 2.0}) for role in "ab" for number in range(1, 5))
+    measured = Measurement((HostMeasurement("a"), HostMeasurement("b")), 1.0, stable=True, series=series)
+    read = list(readings_of(measured, STREAM.workload, ("h1", "h2"), STREAM, 1))
+    assert [each.samples["x"] for each in read] == [(2.0,), (2.0,)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from collie.detect.measurement import GeneratorHealth
+from collie.readings import victim
 from collie.readings.health import generator_health
 from collie.readings.samples import AgentSample
 from collie.workloads.workload import Direction, Opcode, Workload
@@ -46,6 +47,24 @@ def test_error_counters_void_a_run_unless_completions_explain_them() -> None:
     assert explained.health.completion_errors == {"RNR retry exceeded": 2}
 
 
+def test_errors_that_come_late_in_the_window_explain_the_counters_as_well() -> None:
+    a = [
+        replace(sample, engine=replace(sample.engine, errors={"RNR retry exceeded": 2} if sample.clock > 52.2 else {}))
+        for sample in host(50.0, {"a-b/requester": steady(1e6)})
+        if sample.engine is not None
+    ]
+    b = host(9000.0, {"a-b/responder": None}, counters={"hw_counters": {"bad": steady(8)}})
+    assert measure(Workload(), a, b).problems == ()
+
+
+def test_errors_of_a_victim_that_fails_at_the_end_are_not_the_workload_s() -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6), victim.REQUESTER: steady(1e6)}, errors={"retry exceeded": 1})
+    assert generator_health(Workload(), {"a": a}).completion_errors == {"retry exceeded": 1}
+    failed = replace(a[-1].flows[victim.REQUESTER], failed_qps=1)
+    a[-1] = replace(a[-1], flows={**a[-1].flows, victim.REQUESTER: failed})
+    assert generator_health(Workload(), {"a": a}).completion_errors == {}
+
+
 @pytest.mark.parametrize(
     ("engine", "depth", "driven"),
     [
@@ -70,6 +89,24 @@ def test_a_generator_drove_a_run_unless_its_queue_ran_empty_while_it_was_busy(
 def test_unfair_queue_pairs_show_in_their_ratio() -> None:
     a, b = unidirectional(steady(1e6), None)
     assert generator_health(Workload(qps=2), {"a": a, "b": b}).qp_rate_ratio == pytest.approx(0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("starved", ["a", "b"])
+def test_the_least_fair_flow_decides_by_its_slowest_queue_pair(starved: str) -> None:
+    window = {
+        role: host(
+            0.0, {f"{flow}/requester": steady(1e6)}, qp_messages=(20, 200, 400) if role == starved else (190, 200, 210)
+        )
+        for role, flow in (("a", "a-b"), ("b", "b-a"))
+    }
+    health = generator_health(Workload(qps=8, send_wq_depth=16, direction=Direction.BIDIRECTIONAL), window)
+    assert health.slowest_qp_share == pytest.approx(0.1, abs=0.02)
+    assert health.qp_rate_ratio == pytest.approx(0.05, abs=0.01)
+
+
+def test_queue_pairs_that_move_nothing_are_neither_fair_nor_unfair() -> None:
+    a = host(0.0, {"a-b/requester": steady(0)}, qp_messages=(0, 0, 0))
+    assert generator_health(Workload(qps=2), {"a": a}).qp_rate_ratio is None
 
 
 @pytest.mark.parametrize(
@@ -177,3 +214,5 @@ def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
     two_ways = Workload(opcode=Opcode.SEND, direction=Direction.BIDIRECTIONAL)
     assert not generator_health(two_ways, {"a": a, "b": both}).driven
     assert generator_health(Workload(), {"a": a, "b": b}).driven
+    some_receives = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.SEND,), messages=(1024, 1024))
+    assert not generator_health(some_receives, {"a": a, "b": b}).driven

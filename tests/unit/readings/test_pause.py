@@ -69,6 +69,12 @@ def test_what_is_refreshed_once_a_second_adds_up_to_what_was_sent(phase: float) 
     assert all(share is None or share <= 0.3 + 1e-6 for _, share in shares)
 
 
+def test_the_slowest_of_several_counters_sets_the_pace() -> None:
+    both = replace(SLOW, counters=(*SLOW.counters, replace(QUICK.counters[0], name="us_1")))
+    samples = recorded(lambda t: 0.3 * max(0.0, t), 6.0, 0.3)
+    assert reported(both, samples) == reported(SLOW, samples)
+
+
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.7, 0.99])
 def test_a_storm_of_the_run_before_is_not_this_ones(phase: float) -> None:
     shares = reported(SLOW, recorded(lambda t: min(t, 0.0), 4.0, phase))

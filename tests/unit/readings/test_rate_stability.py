@@ -7,7 +7,7 @@ import pytest
 from collie.readings.rate_stability import may_settle
 from collie.readings.recording import Recording
 from collie.readings.window import measurement
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Direction, Workload
 from tests.support.recorded_runs import BEGAN, CATALOG, PERIOD, POLICY, Bytes, host, measure, steady, unidirectional
 
 
@@ -19,6 +19,17 @@ def test_traffic_that_swings_is_not_stable() -> None:
     assert not measured.stable
     assert measured.host("b").peak_bps == pytest.approx(8 * (1e6 + 1e5 / PERIOD), rel=0.01)
     assert measured.host("a").peak_bps is None
+
+
+@pytest.mark.parametrize("swinging", ["a-b", "b-a"])
+def test_traffic_that_swings_at_one_of_two_sinks_is_not_stable(swinging: str) -> None:
+    def swing(t: float) -> float:
+        return 1e6 * t + (1e5 if int(t / PERIOD) % 2 else 0.0)
+
+    counted = {flow: swing if flow == swinging else steady(1e6) for flow in ("a-b", "b-a")}
+    a = host(50.0, {"a-b/requester": counted["a-b"], "b-a/responder": None})
+    b = host(9000.0, {"a-b/responder": None, "b-a/requester": counted["b-a"]})
+    assert not measure(Workload(messages=(1024,), direction=Direction.BIDIRECTIONAL), a, b).stable
 
 
 def recorded(swing: float, samples: int, drift: float = 0.0) -> Recording:

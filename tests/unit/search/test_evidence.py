@@ -13,11 +13,16 @@ from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.search.candidates import Candidates
 from collie.search.evidence import Evidence, weigh
 from collie.search.recipe import Extraction
+from collie.workloads.workload import Workload
 
 SPACE = load_space("nsdi22")
 
 CAUSE = Signature((("misses", 5.0),))
 NORMAL = Verdict(Outcome.NORMAL, "fine")
+
+
+def evidence_of(finding: Workload, measured: list[tuple[Workload, Verdict]]) -> Evidence:
+    return Evidence(finding, Symptom.PAUSE, SPACE, lambda _workload: False, measured)
 
 
 def anomalous(symptom: Symptom, *raised: tuple[str, float]) -> Verdict:
@@ -52,10 +57,35 @@ def test_another_anomaly_is_expected_where_it_was_observed() -> None:
         (finding, anomalous(Symptom.PAUSE, ("misses", 5.0))),
         (hidden, anomalous(Symptom.PAUSE, ("drops", 8.0))),
     ]
-    evidence = Evidence(finding, Symptom.PAUSE, SPACE, lambda _workload: False, measured)
+    evidence = evidence_of(finding, measured)
     left = evidence.hypotheses(Extraction(), 1)
     around = Candidates(SPACE, evidence.limits, Random(1), lambda _workload: True).around(finding, left)
     chances = evidence.chance_hidden(around)
     by_workload = {candidate.workload: chance for candidate, chance in zip(around, chances, strict=True)}
     assert by_workload[hidden] > 0.8
     assert float(np.median(chances)) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("earlier", "probes", "everything"),
+    [
+        ([], [True, True], True),
+        ([], [True], False),  # two workloads are not every workload
+        ([], [True, True, False], False),
+        ([True, True], [True], False),  # runs of the search may show another anomaly
+        ([False], [True, True, True], False),  # a healthy run of the search
+    ],
+)
+def test_everything_shows_only_if_several_probes_do_and_no_run_was_healthy(
+    earlier: list[bool], probes: list[bool], everything: bool
+) -> None:
+    shows = anomalous(Symptom.PAUSE, ("misses", 5.0))
+    finding, *others = (SPACE.base.with_(qps=qps) for qps in (512, 256, 128, 64, 32, 16))
+    told = [
+        (finding, shows),
+        *((other, shows if each else NORMAL) for other, each in zip(others, earlier, strict=False)),
+    ]
+    evidence = evidence_of(finding, told)
+    for other, each in zip(others[len(earlier) :], probes, strict=False):
+        evidence.add(other, shows if each else NORMAL)
+    assert evidence.all_reproduce is everything

@@ -321,3 +321,9 @@ def test_another_anomaly_with_the_same_symptom_does_not_count() -> None:
 
     found, _ = run(SPACE.base.with_(qps=512), answer)
     assert set(found.mfs.conditions) == set(first.conditions)
+
+
+@pytest.mark.parametrize(("most", "complete"), [(2, False), (100, True)])
+def test_that_any_workload_shows_it_is_concluded_from_several(most: int, complete: bool) -> None:
+    found, _ = run(SPACE.base, lambda _workload: SHOWS, Extraction(most_runs=most))
+    assert (found.mfs, found.complete) == (Mfs(()), complete)
