@@ -1,9 +1,9 @@
 """How far a confirmation can be trusted: by arithmetic, and on campaigns of the simulated testbed.
 
-Usage: python benchmarks/confirmation.py                                         the two tables of the arithmetic
+Usage: python benchmarks/confirmation.py                                         the tables of the arithmetic
        python benchmarks/confirmation.py --campaigns 24 --subsystem F --noise 1  a row of the measured table
 
-Prints the tables of docs/evidence/verdicts.md.
+Prints the tables of docs/explanation/trust.md and docs/evidence/verdicts.md.
 """
 
 from __future__ import annotations
@@ -14,22 +14,27 @@ import math
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
 
-from collie.detect.confirm import Confirmation, false_chance, miss_chance
+from collie.detect.confirm import Confirmation, Rule, false_chance, miss_chance, odds, rule
+from collie.detect.interval import wilson
 from collie.detect.judge import Thresholds
+from collie.detect.noise import Noise
 
 RUNS = 900
 FIRST_SEED = 2000
-POLICIES = (Confirmation(needed=1, runs=1), Confirmation(needed=2, runs=3), Confirmation(needed=3, runs=5))
-DISTURBED = (0.005, 0.01, 0.02, 0.05)
+STRAY = {"0.5 %": 0.005, "1 %": 0.01, "1/30": float(Fraction(1, 30)), "5 %": 0.05}
+SHOW_RATES = (0.3, 0.6, 0.8, 1.0)
 MISSING = (0.19, 0.20, 0.21, 0.22, 0.23, 0.25, 0.30)
 PAUSE = (0.0011, 0.0012)
 NOISES = (1.0, 2.0)
 THROUGHPUT_SPREAD = 0.01
 PAUSE_SPREAD = 0.03
+CLAIMS = ((9, 9), (8, 9), (7, 12), (6, 12), (0, 9))
 
 
 def main() -> int:
@@ -41,27 +46,49 @@ def main() -> int:
     if chosen.campaigns:
         print(measured(chosen.subsystem, chosen.noise, range(FIRST_SEED, FIRST_SEED + chosen.campaigns)))
         return 0
-    for disturbed in DISTURBED:
-        chances = [false_chance(policy, disturbed, 1000) for policy in POLICIES]
-        print(row(f"{100 * disturbed:g} %", *map(percent, chances)))
-    for noise in NOISES:
-        print(row(f"noise {noise:g}", *(percent(miss_of_throughput(missing, noise)) for missing in MISSING)))
-    for noise in NOISES:
-        print(row(f"noise {noise:g}", *(percent(miss_of_pause(ratio, noise)) for ratio in PAUSE)))
+    print("\n".join(arithmetic()))
     return 0
+
+
+def arithmetic() -> Iterator[str]:
+    """Yield the rows of the tables that need no campaign."""
+    for name, stray in STRAY.items():
+        until = rule(Confirmation(), stray)
+        chances = [percent(odds(until, shows).confirmed) for shows in SHOW_RATES]
+        yield row(name, *steps(until), percent(false_chance(stray, {until: 1000})), *chances)
+    for noise in NOISES:
+        yield row(f"noise {noise:g}", *(percent(miss_of_throughput(missing, noise)) for missing in MISSING))
+    for noise in NOISES:
+        yield row(f"noise {noise:g}", *(percent(miss_of_pause(ratio, noise)) for ratio in PAUSE))
+    for shows, runs in CLAIMS:
+        shown = wilson(shows, runs)
+        assert shown is not None
+        yield row(f"{shows} of {runs}", f"{100 * shown.low:.0f} to {100 * shown.high:.0f} %")
+
+
+def steps(until: Rule) -> tuple[str, str]:
+    """Return the courses that confirm, as reproducing runs of all runs, and the normal runs that end it without any."""
+    possible = [
+        (needed, needed + normal) for normal, needed in enumerate(until.needed) if needed + normal <= until.runs
+    ]
+    latest = {needed: f"{needed} of {runs}" for needed, runs in possible}
+    return ", ".join(latest.values()), str(until.hopeless[0])
 
 
 def miss_of_throughput(missing: float, noise: float) -> float:
     """Return the chance to miss a deficit: the run and its plain sibling vary independently."""
     spread = (1.0 - missing) * THROUGHPUT_SPREAD * noise * math.sqrt(2.0)
-    return miss_chance(Confirmation(), 1.0 - NormalDist(missing, spread).cdf(Thresholds().throughput_deficit))
+    return miss(1.0 - NormalDist(missing, spread).cdf(Thresholds().throughput_deficit))
 
 
 def miss_of_pause(ratio: float, noise: float) -> float:
     """Return the chance to miss a share of pause."""
-    return miss_chance(
-        Confirmation(), 1.0 - NormalDist(ratio, ratio * PAUSE_SPREAD * noise).cdf(Thresholds().pause_ratio)
-    )
+    return miss(1.0 - NormalDist(ratio, ratio * PAUSE_SPREAD * noise).cdf(Thresholds().pause_ratio))
+
+
+def miss(shows: float) -> float:
+    """Return the chance that one visit misses an anomaly with this show rate, at the declared stray rate."""
+    return miss_chance(rule(Confirmation(), Noise().stray_rate), shows)
 
 
 @dataclass
@@ -100,7 +127,9 @@ def _add(tally: Tally, subsystem: str, noise: float, seed: int) -> None:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share >= 0.001 else "under 0.1 %"
+    if share < 0.001:
+        return "under 0.1 %"
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.3g} %"
 
 
 def row(*cells: str) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from collie.detect.interval import Interval
 from collie.detect.measurement import Latency, Victim
 from collie.workloads.units import format_bytes, format_count, format_list, format_number, format_rate
 
@@ -34,6 +35,11 @@ def percent(ratio: float | None) -> str:
     if ratio is None:
         return "unknown"
     return format_number(ratio, ".1%" if 0 < ratio < 0.1 else ".0%")
+
+
+def interval(found: Interval) -> str:
+    """Format an interval of a share: `70 to 100 %`."""
+    return f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
 
 
 def latency(measured: Latency) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from collie.detect.interval import Interval, wilson
 from collie.detect.symptom import Symptom, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
@@ -51,7 +52,8 @@ class Anomaly:
         confidence: chance that the next run reproduces it, or None without an explanation.
         revised: earlier explanations that a measurement contradicted, oldest first.
         telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
-        same_as: id of the anomaly whose explanation covers this one.
+        same_as: id of the anomaly that has the same cause, as control runs showed.
+        fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
     """
 
     id: str
@@ -87,6 +89,11 @@ class Anomaly:
         return severity_in_words(self.symptom, self.severity, self.reason)
 
     @property
+    def shown_interval(self) -> Interval | None:
+        """The interval that the fresh runs give for the share of runs inside `mfs` that show an anomaly, if any."""
+        return wilson(self.fresh_shows, self.fresh_runs)
+
+    @property
     def sentence(self) -> str:
         """The summary for an engineer."""
         if self.same_as is not None:
@@ -105,6 +112,25 @@ class Anomaly:
 def chance_of_next(passed: int, trials: int) -> float:
     """Return (passed + 1) / (trials + 2), Laplace's estimate that the next trial passes."""
     return (passed + 1) / (trials + 2)
+
+
+def causes_of(anomalies: Sequence[Anomaly]) -> list[tuple[Anomaly, tuple[Anomaly, ...]]]:
+    """Return each anomaly that is not joined to another one, with those that are joined to it."""
+    by_id = {anomaly.id: anomaly for anomaly in anomalies}
+
+    def root(anomaly: Anomaly) -> Anomaly:
+        seen = {anomaly.id}
+        while anomaly.same_as in by_id and anomaly.same_as not in seen:
+            anomaly = by_id[anomaly.same_as]
+            seen.add(anomaly.id)
+        return anomaly
+
+    roots = {anomaly.id: root(anomaly).id for anomaly in anomalies}
+    return [
+        (anomaly, tuple(other for other in anomalies if other is not anomaly and roots[other.id] == anomaly.id))
+        for anomaly in anomalies
+        if roots[anomaly.id] == anomaly.id
+    ]
 
 
 class KnownAnomalies:
@@ -157,6 +183,7 @@ _SIZES = {
     "max_inline_data",
     "min_message_bytes",
     "max_message_bytes",
+    "mean_message_bytes",
     "min_segment_bytes",
     "max_segment_bytes",
 }
@@ -165,6 +192,7 @@ _NOUNS = {
     "mr_bytes": "a memory region",
     "min_message_bytes": "the smallest message",
     "max_message_bytes": "the largest message",
+    "mean_message_bytes": "the mean message",
     "min_segment_bytes": "the smallest scatter/gather entry",
     "max_segment_bytes": "the largest scatter/gather entry",
 }

@@ -129,9 +129,11 @@ def encode_anomaly(anomaly: Anomaly) -> Json:
 
 
 def decode_anomaly(raw: Any) -> Anomaly:
-    """Decode an anomaly. One from an earlier Collie can lack the discriminating counters."""
+    """Decode an anomaly. One from an earlier Collie can lack the discriminating counters and the fresh runs."""
     anomaly = decode(Anomaly, raw)
     require_id(anomaly.id)
+    if not 0 <= anomaly.fresh_shows <= anomaly.fresh_runs:
+        raise ValueError(f"{anomaly.fresh_shows} of {anomaly.fresh_runs} fresh runs cannot show an anomaly")
     return anomaly
 
 

@@ -13,6 +13,7 @@ from collie.content import anomalies, applications, catalogs, dimensions, spaces
 from collie.counters.catalog import Counter, Ignored
 from collie.detect.confirm import Confirmation
 from collie.detect.judge import Thresholds
+from collie.detect.noise import Noise
 from collie.inventory import file, hosts
 from collie.search.recipe import Bayesian, Extraction, Guide, Recipe, Schedule
 from collie.simulator.subsystem import SubsystemFile
@@ -64,6 +65,7 @@ _FILES: Mapping[str, tuple[Section, ...]] = {
         Section("", Recipe, without=("name",)),
         Section("schedule", Schedule),
         Section("thresholds", Thresholds),
+        Section("noise", Noise),
         Section("confirmation", Confirmation),
         Section("extraction", Extraction),
         Section("guide", Guide),

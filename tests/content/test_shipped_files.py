@@ -171,6 +171,7 @@ FORMER = """\
 strategy: guided
 put_off: 3
 confirmation:
+  needed: 2
   disturbed: 0.05
 extraction:
   missed: 0.02
@@ -184,13 +185,13 @@ def test_keys_of_a_recipe_of_the_first_release_are_read_and_their_present_names_
     (tmp_path / "mine.yaml").write_text(FORMER)
     recipe = load_recipe(str(tmp_path / "mine.yaml"))
     assert recipe.explain_after_sightings == 3
-    assert recipe.confirmation.healthy_false_positive_rate == 0.05
-    assert (recipe.extraction.false_negative_rate, recipe.extraction.false_positive_rate) == (0.02, 0.03)
+    assert (recipe.noise.stray_rate, recipe.noise.miss_rate) == (0.05, 0.02)
     assert [message.partition("mine.yaml")[2].partition(";")[0] for message in caplog.messages] == [
         ":2: put_off is now called explain_after_sightings",
-        ":4: disturbed is now called healthy_false_positive_rate",
-        ":6: missed is now called false_negative_rate",
-        ":7: stray is now called false_positive_rate",
+        ":5: disturbed is now called noise: stray_rate",
+        ":7: missed is now called noise: miss_rate",
+        ":4: needed is no longer used and is not read",
+        ":8: stray is no longer used and is not read",
     ]
 
 

@@ -212,6 +212,8 @@ def anomalies(ids: st.SearchStrategy[str] = _identifiers) -> st.SearchStrategy[A
         found_at_seconds=seconds,
         extraction_runs=st.integers(0, 200),
         complete=st.booleans(),
+        fresh_runs=st.integers(9, 20),
+        fresh_shows=st.integers(0, 9),
     )
 
 

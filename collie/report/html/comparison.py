@@ -14,8 +14,7 @@ from enum import StrEnum
 from collie.app.adapters import ReportContext
 from collie.inventory.fingerprint import HostDifference, compare
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
-from collie.report.html.finding import kinds_of
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import Anomaly, causes_of
 
 _EQUAL_SEVERITY = 0.1
 """Severities that differ by less are equal. Two confirming runs of one workload can differ by as much."""
@@ -39,7 +38,7 @@ class SeverityChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedCampaign:
-    """One of the two campaigns. `kinds` are its anomalies that no other explains, the most severe first."""
+    """One of the two campaigns. `kinds` are its anomalies with causes of their own, the most severe first."""
 
     name: str
     header: CampaignHeader
@@ -133,7 +132,7 @@ def same_anomaly(one: Anomaly, other: Anomaly) -> bool:
 
 
 def _side(name: str, store: CampaignStore, context: ReportContext) -> ComparedCampaign:
-    kinds = [kind for kind, _ in kinds_of(store.anomalies())]
+    kinds = [kind for kind, _ in causes_of(store.anomalies())]
     kinds.sort(key=lambda kind: -kind.severity)
     return ComparedCampaign(name, store.header, context, tuple(kinds), tuple(store.runs(with_series=False)))
 

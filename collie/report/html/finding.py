@@ -21,7 +21,7 @@ from collie.report.html.representative_runs import (
     typical,
 )
 from collie.report.quantities import show
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import Anomaly, causes_of
 from collie.search.discriminating_counters import MAX_DISCRIMINATING
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import feature_value
@@ -54,7 +54,7 @@ class AnomalyView:
     """One anomaly of the page.
 
     Attributes:
-        covered: anomalies that its explanation covers.
+        covered: anomalies that are joined to it.
         readings, rises: comparisons of `run`, which confirmed the anomaly, with `sibling_run`.
         counters: rates in `simplest_run`, and in `simplest_sibling_run` or the median of `plain_runs` plain runs.
         traces, victim: those of `run`.
@@ -85,7 +85,7 @@ class AnomalyView:
 
     @property
     def worst_severity(self) -> float:
-        """Largest severity of the anomaly and of those that it explains."""
+        """Largest severity of the anomaly and of those that are joined to it."""
         return max(item.severity for item in (self.anomaly, *self.covered))
 
 
@@ -96,29 +96,10 @@ def findings_of(
     space: Space | None,
     place: str,
 ) -> tuple[AnomalyView, ...]:
-    """Return each anomaly that no other explains, the most severe first. `place` is the campaign's directory."""
-    kinds = kinds_of(anomalies)
-    findings = [_finding(kind, covered, records, series_of, space, place) for kind, covered in kinds]
+    """Return the anomalies with a cause of their own, the most severe first. `place` is the campaign's directory."""
+    causes = causes_of(anomalies)
+    findings = [_finding(cause, joined, records, series_of, space, place) for cause, joined in causes]
     return tuple(sorted(findings, key=lambda finding: -finding.worst_severity))
-
-
-def kinds_of(anomalies: Sequence[Anomaly]) -> list[tuple[Anomaly, tuple[Anomaly, ...]]]:
-    """Return each anomaly that no other explains, with all that it explains."""
-    by_id = {anomaly.id: anomaly for anomaly in anomalies}
-
-    def root(anomaly: Anomaly) -> Anomaly:
-        seen = {anomaly.id}
-        while anomaly.same_as in by_id and anomaly.same_as not in seen:
-            anomaly = by_id[anomaly.same_as]
-            seen.add(anomaly.id)
-        return anomaly
-
-    roots = {anomaly.id: root(anomaly).id for anomaly in anomalies}
-    return [
-        (anomaly, tuple(other for other in anomalies if other is not anomaly and roots[other.id] == anomaly.id))
-        for anomaly in anomalies
-        if roots[anomaly.id] == anomaly.id
-    ]
 
 
 def _finding(

@@ -25,7 +25,7 @@ from collie.report.html.comparison import ComparisonPage, Likeness, compare_camp
 from collie.report.html.page_data import page_data
 from collie.report.html.view import campaign_view, elapsed_seconds, in_order_found
 from collie.report.json.objects import plain
-from collie.report.quantities import name_testbed, percent, rate, runs, times
+from collie.report.quantities import interval, name_testbed, percent, rate, runs, times
 from collie.workloads.units import format_count, format_seconds
 
 _TAGS: Mapping[Symptom, str] = {
@@ -146,6 +146,7 @@ def environment() -> Environment:
         "rate": rate,
         "seconds": format_seconds,
         "runs": runs,
+        "interval": interval,
         "times": times,
         "symptom": lambda symptom: _TAGS.get(symptom, symptom.words),
         "around_number": lambda words: re.split(r"([\d.]+%)", words, maxsplit=1),

@@ -12,6 +12,7 @@ from collie.campaign.single_run import JudgedRun
 from collie.counters.catalog import Counter
 from collie.detect.bounds import CalibrationPoint
 from collie.detect.confirm import Reliability
+from collie.detect.interval import Interval
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
@@ -25,7 +26,7 @@ from collie.workloads.pruning import Drop
 from collie.workloads.workload import render
 
 if TYPE_CHECKING:  # they need numpy, and a bundle imports this module without numpy
-    from collie.campaign.summary import Score, Summary
+    from collie.campaign.summary import Score, Summary, Unconfirmed
 
 SCHEMA_VERSION = 1
 
@@ -104,6 +105,7 @@ def render_search(
         "path_killers": [{"run": each.run, "workload": render(each.workload)} for each in summary.path_killers],
         "pairs": summary.pairs,
         "pairs_set_aside": dict(summary.set_aside),
+        "unconfirmed": [_unconfirmed(suspicion) for suspicion in summary.unconfirmed],
         "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],
     }
     if score is not None:
@@ -233,6 +235,9 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "extraction_runs": anomaly.extraction_runs,
         "complete": anomaly.complete,
         "confidence": plain(anomaly.confidence),
+        "fresh_runs": anomaly.fresh_runs,
+        "fresh_shows": anomaly.fresh_shows,
+        "shown_ratio_interval": _interval(anomaly.shown_interval),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
         "telling": plain(anomaly.telling),
@@ -241,6 +246,22 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
     if score is not None:
         document["mechanism"] = score.mechanisms.get(anomaly.id)
     return document
+
+
+def _interval(interval: Interval | None) -> Json | None:
+    return None if interval is None else {"method": "wilson", **plain(interval)}
+
+
+def _unconfirmed(suspicion: Unconfirmed) -> Json:
+    return {
+        "run": suspicion.run,
+        "workload": render(suspicion.workload),
+        "symptom": plain(suspicion.verdict.symptom),
+        "severity": plain(suspicion.verdict.severity),
+        "reason": suspicion.verdict.reason,
+        "shows": suspicion.shows,
+        "runs": suspicion.runs,
+    }
 
 
 def _result(result: RunResult) -> Json:
@@ -271,14 +292,13 @@ def _measurement(measurement: Measurement) -> Json:
 
 
 def _trial(trial: Trial, reproduction: Reproduction) -> Json:
-    interval = trial.share(reproduction.symptom)
     return {
         "workload": render(trial.workload),
         "runs": len(trial.verdicts),
         "shown": trial.reproduced(reproduction.symptom),
         "normal": trial.normal,
         "inconclusive": trial.inconclusive,
-        "shown_ratio_interval": {"method": "wilson", **plain(interval)} if interval else None,
+        "shown_ratio_interval": _interval(trial.share(reproduction.symptom)),
         "verdicts": plain(trial.verdicts),
         "delivered_bps": [reading.delivered_bps for reading in trial.readings],
     }

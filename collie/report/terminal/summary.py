@@ -10,27 +10,40 @@ from rich.text import Text
 
 from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun
-from collie.campaign.summary import Score, Summary
+from collie.campaign.summary import Score, Summary, Unconfirmed
 from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
-from collie.report.quantities import latency, name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
+from collie.report.quantities import (
+    interval,
+    latency,
+    name_testbed,
+    packet_rate,
+    percent,
+    rate,
+    runs,
+    show,
+    times,
+    victim_kept,
+)
 from collie.report.terminal.trials import trial_lines
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import Anomaly, causes_of
 from collie.workloads.units import format_count, format_number, format_seconds
 from collie.workloads.workload import FIELD_NAMES
 
 Line = Text | str
 
+_MAX_UNCONFIRMED = 5
+
 
 def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
     """Return the findings and the cost of a search."""
     lines: list[Line] = [_headline(header, summary, wall_seconds)]
-    for anomaly in summary.anomalies:
-        lines += ["", *_anomaly(anomaly)]
-    notes = [Text(note, "dim") for note in _notes(summary)]
+    for anomaly, joined in causes_of(summary.anomalies):
+        lines += ["", *_anomaly(anomaly, joined)]
+    notes = [Text(note, "dim") for note in (*_unconfirmed(summary.unconfirmed), *_notes(summary))]
     if score is not None:
         notes.append(Text(_score(score)))
     return _styled([*lines, *([""] if notes else []), *notes])
@@ -65,7 +78,7 @@ def _score(score: Score) -> str:
     for title, names in (
         ("missed", score.missed),
         ("hidden behind another cause", score.hidden),
-        ("explained by another cause", score.merged_wrong),
+        ("joined to another cause", score.merged_wrong),
         ("absent from this space", score.absent),
     ):
         if names:
@@ -74,7 +87,7 @@ def _score(score: Score) -> str:
 
 
 def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> Text:
-    count = sum(anomaly.same_as is None for anomaly in summary.anomalies)
+    count = len(causes_of(summary.anomalies))
     found = "No anomaly" if count == 0 else format_count(count, "anomaly")
     return Text.assemble(
         (f"{found} on {name_testbed(header.testbed)}", "bold red" if count else "bold green"),
@@ -83,16 +96,10 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
     )
 
 
-def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
+def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
     symptom = anomaly.symptom.words
-    if anomaly.same_as is not None:
-        yield Text(f"{anomaly.id}  {symptom}, {anomaly.figure}, explained by {anomaly.same_as}", "dim")
-        return
     when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
-    explained = f"explained in {runs(anomaly.extraction_runs)}"
-    if anomaly.trials:
-        show = "shows" if anomaly.trials == 1 else "show"
-        explained += f" ({anomaly.passed} of {runs(anomaly.trials)} inside {show} it)"
+    explained = f"explained in {runs(anomaly.extraction_runs)}{_claim(anomaly)}"
     if anomaly.revised:
         explained += f", revised {'once' if len(anomaly.revised) == 1 else f'{len(anomaly.revised)} times'}"
     if not anomaly.complete:
@@ -106,6 +113,27 @@ def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
         yield Text(f"    moved most against plain traffic: {moved}", "dim")
     if anomaly.hint:
         yield f"    likely: {anomaly.hint}"
+    if joined:
+        more = "once" if len(joined) == 1 else f"{len(joined)} times"
+        yield Text(f"    seen {more} more: {', '.join(other.id for other in joined)}", "dim")
+
+
+def _claim(anomaly: Anomaly) -> str:
+    if (shown := anomaly.shown_interval) is not None:
+        fresh = format_count(anomaly.fresh_runs, "fresh run")
+        return f", shows in {anomaly.fresh_shows} of {fresh} ({interval(shown)})"
+    if not anomaly.trials:
+        return ""
+    show = "shows" if anomaly.trials == 1 else "show"
+    return f" ({anomaly.passed} of {runs(anomaly.trials)} inside {show} it)"
+
+
+def _unconfirmed(suspicions: Sequence[Unconfirmed]) -> Iterator[str]:
+    for suspicion in suspicions[:_MAX_UNCONFIRMED]:
+        shows = f"shows in {suspicion.shows} of {runs(suspicion.runs)}"
+        yield f"unconfirmed: {suspicion.verdict.reason} (run {suspicion.run}, {shows})"
+    if (more := len(suspicions) - _MAX_UNCONFIRMED) > 0:
+        yield f"unconfirmed: {more} more"
 
 
 def _notes(summary: Summary) -> Iterator[str]:

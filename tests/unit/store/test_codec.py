@@ -133,6 +133,19 @@ def test_a_finding_of_an_earlier_collie_has_no_discriminating_counters() -> None
     assert codec.decode_anomaly(raw) == replace(ANOMALY, telling=(), hint="")
 
 
+def test_a_finding_of_an_earlier_collie_has_no_fresh_runs() -> None:
+    raw = codec.encode_anomaly(replace(ANOMALY, fresh_runs=9, fresh_shows=8))
+    del raw["fresh_runs"], raw["fresh_shows"]
+    assert codec.decode_anomaly(raw) == ANOMALY
+
+
+@pytest.mark.parametrize(("shows", "fresh"), [(2, 1), (-1, 1)])
+def test_fresh_runs_that_cannot_be_are_refused(shows: int, fresh: int) -> None:
+    raw = {**codec.encode_anomaly(ANOMALY), "fresh_shows": shows, "fresh_runs": fresh}
+    with pytest.raises(ValueError, match="fresh runs"):
+        codec.decode_anomaly(raw)
+
+
 def test_a_verdict_of_an_earlier_collie_has_no_margin() -> None:
     raw = codec.encode(VERDICT)
     del raw["margin"]

@@ -83,6 +83,21 @@ def test_the_page_says_what_was_found(html: str) -> None:
     assert "2026-01-01 10:15 UTC" in text
 
 
+def test_the_page_claims_what_fresh_runs_show() -> None:
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    found = replace(full.anomalies()[0], trials=17, passed=16)
+    store.add_anomaly(found)
+    old = Page(render_report(store, ReportContext("campaigns/my example", SPACE))).text
+    assert "16 of 17 runs inside its conditions showed it." in old
+    store.add_anomaly(replace(found, fresh_runs=9, fresh_shows=8))
+    page = render_report(store, ReportContext("campaigns/my example", SPACE))
+    text = "It showed in 8 of 9 fresh runs inside its conditions (57 to 98 % of all runs there, 95 % confidence)."
+    assert text in Page(page).text
+    assert "16 of 17" not in Page(page).text
+    assert '<data value="8" data-source="anomalies/a1/fresh_shows">8</data>' in page
+
+
 def test_the_page_compares_with_the_plain_sibling(html: str) -> None:
     text = Page(html).text
     assert "b receives 38 Gbit/s 100 Gbit/s" in text

@@ -10,16 +10,16 @@ import pytest
 
 from collie.campaign.reproduce import CountersAtDiscovery, Reproduction, Trial
 from collie.campaign.single_run import JudgedRun
-from collie.campaign.summary import Summary
+from collie.campaign.summary import Summary, Unconfirmed
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import GeneratorHealth, Victim
 from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Signature
-from collie.detect.symptom import Symptom, Verdict, inconclusive
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json.objects import plain, render_measure, render_reproduction, render_search
 from collie.report.terminal.summary import render_measurement, render_trials
-from collie.workloads.workload import render
+from collie.workloads.workload import Workload, render
 from tests.support.campaigns import HEADER
 from tests.support.strict_json import through_json
 from tests.support.summaries import SCORE
@@ -41,6 +41,7 @@ SEARCH_KEYS = [
     "path_killers",
     "pairs",
     "pairs_set_aside",
+    "unconfirmed",
     "anomalies",
 ]
 ANOMALY_KEYS = [
@@ -55,6 +56,9 @@ ANOMALY_KEYS = [
     "extraction_runs",
     "complete",
     "confidence",
+    "fresh_runs",
+    "fresh_shows",
+    "shown_ratio_interval",
     "revised",
     "same_as",
     "telling",
@@ -78,6 +82,35 @@ def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
     ]
     assert first["workload"] == render(summary.anomalies[0].workload)
     assert first["sentence"] == summary.anomalies[0].sentence
+
+
+def test_search_prints_the_claim_of_fresh_runs(summary: Summary) -> None:
+    first, second = summary.anomalies
+    fresh = replace(first, fresh_runs=15, fresh_shows=9)
+    document = through_json(render_search(HEADER, replace(summary, anomalies=(fresh, second)), 1.0))
+    claimed, unclaimed = document["anomalies"]
+    assert (claimed["fresh_shows"], claimed["fresh_runs"]) == (9, 15)
+    interval = claimed["shown_ratio_interval"]
+    assert (interval["method"], interval["confidence"]) == ("wilson", 0.95)
+    assert (interval["low"], interval["high"]) == (pytest.approx(0.357, abs=1e-3), pytest.approx(0.802, abs=1e-3))
+    assert (unclaimed["fresh_runs"], unclaimed["shown_ratio_interval"]) == (0, None)
+
+
+def test_search_lists_suspicions_that_show_too_rarely(summary: Summary) -> None:
+    verdict = Verdict(Outcome.ANOMALOUS, "host b sends pause", Symptom.PAUSE, 0.02, "b")
+    rare = Unconfirmed(7, Workload(qps=64), verdict, 2, 9)
+    document = through_json(render_search(HEADER, replace(summary, unconfirmed=(rare,)), 1.0))
+    assert document["unconfirmed"] == [
+        {
+            "run": 7,
+            "workload": render(Workload(qps=64)),
+            "symptom": "pause",
+            "severity": 0.02,
+            "reason": "host b sends pause",
+            "shows": 2,
+            "runs": 9,
+        }
+    ]
 
 
 def test_a_score_adds_mechanisms_and_itself(summary: Summary) -> None:

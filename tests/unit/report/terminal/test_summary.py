@@ -8,11 +8,14 @@ import pytest
 
 from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun
-from collie.campaign.summary import Summary
+from collie.campaign.summary import Summary, Unconfirmed
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import GeneratorHealth
+from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Workload
 from tests.support.campaigns import HEADER
 from tests.support.summaries import SCORE
 
@@ -33,10 +36,54 @@ def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None
     assert "Ended early: what was found explains all that could still be proposed." in lines
     assert (
         "Score: 1 of 2 planted mechanisms found, 1 explained to the end, 1 false; missed: loopback; "
-        "hidden behind another cause: loopback; explained by another cause: a2; absent from this space: context_cache."
+        "hidden behind another cause: loopback; joined to another cause: a2; absent from this space: context_cache."
         in lines
     )
     assert "\x1b" not in text
+
+
+def test_what_is_joined_is_counted_beside_its_cause(summary: Summary) -> None:
+    first, second = summary.anomalies
+    chain = replace(second, same_as="a1"), replace(second, id="a3", same_as="a2"), replace(second, id="a4")
+    text = render_summary(HEADER, replace(summary, anomalies=(first, *chain)), 1.0)
+    assert text.startswith("2 anomalies on ")
+    assert "    seen 2 times more: a2, a3" in text.splitlines()
+    assert "a4  low throughput" in text
+    assert "a2  " not in text
+    once = render_summary(HEADER, replace(summary, anomalies=(first, chain[0])), 1.0)
+    assert "    seen once more: a2" in once.splitlines()
+
+
+def test_a_mean_size_is_said_in_words(summary: Summary) -> None:
+    mean = Mfs((Condition("mean_message_bytes", Op.AT_LEAST, 4096),))
+    found = replace(summary.anomalies[0], mfs=mean)
+    text = render_summary(HEADER, replace(summary, anomalies=(found,)), 1.0)
+    assert " when the mean message has at least 4 KiB: " in text
+
+
+def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
+    found = replace(summary.anomalies[0], trials=17, passed=17)
+    old = render_summary(HEADER, replace(summary, anomalies=(found,)), 1.0)
+    assert ", explained in 7 runs (17 of 17 runs inside show it)" in old
+    fresh = replace(found, fresh_runs=9, fresh_shows=9, revised=(found.mfs,))
+    new = render_summary(HEADER, replace(summary, anomalies=(fresh,)), 1.0)
+    assert ", explained in 7 runs, shows in 9 of 9 fresh runs (70 to 100 %), revised once" in new
+    assert "inside" not in new
+    never = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, fresh_shows=0),)), 1.0)
+    assert "shows in 0 of 9 fresh runs (0 to 30 %)" in never
+
+
+def test_suspicions_that_show_too_rarely_are_listed(summary: Summary) -> None:
+    verdict = Verdict(Outcome.ANOMALOUS, "host b sends pause for 2.0% of the time", Symptom.PAUSE, 0.02, "b")
+    rare = tuple(Unconfirmed(run, Workload(), verdict, 1, 5) for run in range(3, 10))
+    lines = render_summary(HEADER, replace(summary, unconfirmed=rare), 1.0).splitlines()
+    listed = [line for line in lines if line.startswith("unconfirmed: ")]
+    assert listed[:5] == [
+        f"unconfirmed: host b sends pause for 2.0% of the time (run {run}, shows in 1 of 5 runs)" for run in range(3, 8)
+    ]
+    assert listed[5:] == ["unconfirmed: 2 more"]
+    few = render_summary(HEADER, replace(summary, unconfirmed=rare[:5]), 1.0)
+    assert few.count("unconfirmed: ") == 5
 
 
 def test_the_summary_of_nothing_says_so(summary: Summary) -> None:
