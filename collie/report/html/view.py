@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collie.app.adapters import ReportContext
+from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import Sample
 from collie.detect.symptom import Outcome
 from collie.inventory.fingerprint import Fingerprint
@@ -19,6 +20,7 @@ from collie.report.html.finding import AnomalyView, SeriesOf, findings_of
 from collie.report.html.representative_runs import is_plain, measurement_of
 from collie.report.html.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
+from collie.workloads.space import Space
 
 _MAX_READINGS = 500_000
 """Limit on the readings of a page. Five thousand runs have 300,000."""
@@ -61,7 +63,7 @@ class CampaignView:
 def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
     """Return the content of a campaign's page."""
     anomalies = store.anomalies()
-    records = list(_read(store, anomalies))
+    records = list(_read(store, anomalies, context.space))
     findings = findings_of(anomalies, records, _drawn(store), context.space, context.place)
     return CampaignView(
         header=store.header,
@@ -80,9 +82,11 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
     )
 
 
-def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRecord]:
+def _read(store: CampaignStore, anomalies: Sequence[Anomaly], space: Space | None) -> Iterator[RunRecord]:
     """Yield all runs. Plain and anomalous ones keep counters up to `_MAX_READINGS`, others only the driven counter."""
     left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
+    if space:  # the search can have run a plain sibling itself
+        displayed |= {plain_sibling(workload, space) for workload in displayed}
     for record in store.runs(with_series=False):
         if (is_plain(record) or record.workload in displayed) and left > 0:
             measurement = measurement_of(record)

@@ -117,6 +117,19 @@ def test_the_page_says_what_a_victim_lost(html: str) -> None:
     assert "The victim beside it keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost." in page.text
 
 
+def test_a_sibling_that_the_search_ran_keeps_its_counters() -> None:
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    found = replace(full.anomalies()[1], telling=(DiscriminatingCounter("level", "context cache", 3.0),))
+    sibling = plain_sibling(found.workload, SPACE)
+    for record in full.runs():
+        store.add_run(replace(record, purpose="search") if record.workload == sibling else record)
+    store.add_anomaly(found)
+    (view,) = campaign_view(store, ReportContext(space=SPACE)).findings
+    assert view.simplest_sibling_run is not None
+    assert view.counters[0].plain is not None
+
+
 def test_the_page_names_only_what_is_not_plain() -> None:
     store = MemoryStore(HEADER)
     fill(store)
