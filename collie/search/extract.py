@@ -233,7 +233,10 @@ class _Search:
         return interval is not None and interval.high - interval.low <= _WIDEST_CLAIM
 
     def _drawn(self, start: Workload) -> Workload:
-        """Draw a workload inside the set, every other one plain where the set names nothing."""
+        """Draw a workload inside the set and outside all known ones. Every other one is plain elsewhere.
+
+        If there is none, return the start.
+        """
         drawn = start
         for _ in range(_DRAWS):
             if not self.mfs.conditions:
@@ -242,8 +245,8 @@ class _Search:
                 rest_plain = len(self.fresh) % 2 == 0
                 drawn = draw_inside(self._around.space, self.mfs, drawn, self._rng, rest_plain=rest_plain)
             if not self._around.known(drawn):
-                break
-        return drawn
+                return drawn
+        return start
 
     @property
     def _repeats(self) -> int:

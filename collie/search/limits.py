@@ -33,6 +33,8 @@ _TRANSPORT = frozenset({"qp_type", "opcode"})
 """Dimensions on which nearly every anomaly depends, plain or not."""
 _DERIVED_SHARE = 0.5
 """Prior weight of a feature of several dimensions, relative to one dimension."""
+_MEAN_SHARE = 0.8
+"""Likewise of the mean of the messages, which often cannot be told from the smallest or the largest."""
 _FINEST_STEP = 1.3
 """Lower limit of the ratio between neighbouring thresholds on a product."""
 
@@ -125,8 +127,9 @@ def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
             case Ordered():
                 yield from _sides(name, dimension.ladder, finding, space, 1.0)
             case Vector():
-                for feature in ("min_message_bytes", "max_message_bytes", "mean_message_bytes"):
+                for feature in ("min_message_bytes", "max_message_bytes"):
                     yield from _sides(feature, dimension.element.ladder, finding, space, 1.0)
+                yield from _sides("mean_message_bytes", dimension.element.ladder, finding, space, _MEAN_SHARE)
     for feature, values in _derived(space):
         yield from _sides(feature, values, finding, space, _DERIVED_SHARE)
 

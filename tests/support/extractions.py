@@ -8,8 +8,9 @@ from random import Random
 import numpy as np
 
 from collie.content.spaces import load_space
+from collie.detect.noise import Noise
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.search.extract import Extracted, costs_nothing_more, extract
+from collie.search.extract import Extracted, Surroundings, costs_nothing_more, extract
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import CandidateLimits
 from collie.search.recipe import Extraction
@@ -34,10 +35,11 @@ def run(
     known: Callable[[Workload], bool] = never,
     measured: Sequence[tuple[Workload, Verdict]] = (),
     has_bound: Callable[[Workload], bool] = costs_nothing_more,
+    noise: Noise = Noise(),  # noqa: B008 - frozen
 ) -> tuple[Extracted, list[Workload]]:
     """Extract the set of a finding. Return the result and the probes."""
-    policy = policy or Extraction()
-    probes = extract(workload, Symptom.PAUSE, SPACE, policy, known, lambda: measured, has_bound)
+    around = Surroundings(SPACE, noise, known, lambda: measured, has_bound)
+    probes = extract(workload, Symptom.PAUSE, policy or Extraction(), around)
     asked: list[Workload] = []
     try:
         probe = next(probes)
@@ -74,4 +76,4 @@ def hypotheses(finding: Workload, mfs: Mfs, tried: list[Workload]) -> tuple[Cand
     workloads = [finding, *tried]
     weights = np.array([1.0 if mfs.covers(workload) else -1.0 for workload in workloads])
     points = np.array([limits.coordinates(workload) for workload in workloads])
-    return limits, Hypotheses(limits.limits, 0.01, 0.01, 7, points, weights)
+    return limits, Hypotheses(limits.limits, 0.99, 0.01, 7, points, weights)

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from random import Random
 
 import pytest
+from hypothesis import given, strategies as st
 
-from collie.detect.bounds import Bound
-from collie.detect.confirm import (
-    Confirmation,
-    Confirmed,
-    confirm,
-    false_chance,
-    miss_chance,
-    odds,
-    trust,
-)
-from collie.detect.judge import Thresholds, judge
-from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.confirm import Confirmation, Confirmed, Rule, confirm, false_chance, miss_chance, odds, rule
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.workloads.workload import Workload
 
@@ -28,17 +17,13 @@ POLICY = Confirmation()
 BARELY = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.005, "b", margin=5.0)
 CLEARLY = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.2, "b", margin=200.0)
 SLOW = Verdict(Outcome.ANOMALOUS, "slow", Symptom.LOW_THROUGHPUT, 0.5, "b", margin=2.5)
-ERRORS = Verdict(Outcome.ANOMALOUS, "errors", Symptom.COMPLETION_ERRORS, 0.5, "b", margin=1.0)
 NORMAL = Verdict(Outcome.NORMAL, "fine")
 VOID = inconclusive("noise")
 
 
-def drive(
-    answers: Iterable[Verdict | None], suspicion: Verdict, policy: Confirmation = POLICY
-) -> tuple[Confirmed, int]:
-    assert suspicion.symptom is not None
-    probes = confirm(WORKLOAD, suspicion.symptom, policy, suspicion)
-    next(probes)
+def drive(answers: Iterable[Verdict | None], until: Rule, void_runs: int = 3) -> tuple[Confirmed, int]:
+    probes = confirm(WORKLOAD, Symptom.PAUSE, until, void_runs)
+    assert next(probes) == WORKLOAD
     for asked, answer in enumerate(answers, start=1):
         try:
             probes.send(answer)
@@ -48,114 +33,72 @@ def drive(
 
 
 @pytest.mark.parametrize(
-    ("suspicion", "answers", "confirmed"),
+    ("answers", "confirmed"),
     [
-        (CLEARLY, [CLEARLY], True),
-        (CLEARLY, [VOID, None, CLEARLY], True),
-        (CLEARLY, [BARELY, BARELY], True),
-        (CLEARLY, [NORMAL, CLEARLY], True),
-        (CLEARLY, [NORMAL, NORMAL], False),
-        (CLEARLY, [SLOW, NORMAL], False),
-        (BARELY, [CLEARLY, CLEARLY], True),
-        (BARELY, [BARELY, NORMAL, NORMAL], False),
-        (SLOW, [SLOW], True),
-        (ERRORS, [ERRORS, ERRORS], True),
+        ([CLEARLY, CLEARLY], True),
+        ([BARELY, BARELY], True),
+        ([CLEARLY, NORMAL, CLEARLY], True),
+        ([VOID, None, CLEARLY, CLEARLY], True),
+        ([NORMAL, NORMAL, CLEARLY, CLEARLY, CLEARLY], True),
+        ([NORMAL, NORMAL, NORMAL, NORMAL], False),
+        ([SLOW, SLOW, SLOW, SLOW], False),
     ],
 )
-def test_what_is_clear_costs_one_run_and_all_else_is_k_of_n(
-    suspicion: Verdict, answers: list[Verdict | None], confirmed: bool
-) -> None:
-    result, asked = drive(answers, suspicion)
+def test_enough_runs_reproduce_the_symptom_however_strongly(answers: list[Verdict | None], confirmed: bool) -> None:
+    result, asked = drive(answers, rule(POLICY, 0.01))
     assert (result.confirmed, asked, result.deferred) == (confirmed, len(answers), False)
+    assert result.runs == sum(answer is not None and not answer.is_inconclusive for answer in answers)
 
 
-def test_an_inconclusive_suspicion_is_put_aside() -> None:
-    result, asked = drive([VOID, None, VOID, VOID], CLEARLY)
+def test_a_suspicion_that_no_run_decides_is_deferred() -> None:
+    result, asked = drive([VOID, None, VOID, VOID], rule(POLICY, 0.01))
     assert (result.confirmed, result.deferred, result.runs, asked) == (False, True, 0, 4)
+
+
+def test_the_limit_of_runs_ends_a_confirmation() -> None:
+    until = rule(replace(POLICY, runs=3), 0.01)
+    result, asked = drive([NORMAL, CLEARLY, NORMAL], until)
+    assert (result.confirmed, asked) == (False, 3)
+
+
+def test_one_stray_in_thirty_runs_needs_three_of_three_or_four_of_seven() -> None:
+    until = rule(POLICY, 1 / 30)
+    assert [until.decision(3, 0), until.decision(3, 1), until.decision(4, 3)] == [True, None, True]
+    assert until.decision(2, 0) is None
 
 
 def test_low_throughput_that_is_not_clear_has_its_bound_measured_again() -> None:
     policy = replace(POLICY, fresh_siblings=1, borderline_siblings=2)
     assert policy.siblings(SLOW) == 1
     assert policy.siblings(replace(SLOW, margin=1.9)) == 3
-    assert policy.siblings(BARELY) == 0
+    assert policy.siblings(CLEARLY) == 0
 
 
-# --- margins ----------------------------------------------------------------------------------------------------------
+@given(st.floats(0.005, 0.1), st.sampled_from([0.005, 0.01, 0.1]))
+def test_a_campaign_of_a_thousand_runs_keeps_the_declared_chance(stray: float, declared: float) -> None:
+    until = rule(replace(POLICY, false_chance=declared, runs=30), stray)
+    assert false_chance(stray, {until: 1000}) <= declared
 
 
-def verdict(host: HostMeasurement, *, stable: bool = True) -> Verdict:
-    measurement = Measurement((HostMeasurement("a", tx_pause_ratio=host.tx_pause_ratio and 0.0), host), 5.0, stable)
-    return judge(WORKLOAD, measurement, Bound(1e11, 1e7, "plain sibling"), Thresholds())
+@given(st.floats(0.01, 0.3), st.floats(0.01, 0.3))
+def test_more_strays_demand_more_reproductions(one: float, other: float) -> None:
+    fewer, more = rule(POLICY, min(one, other)), rule(POLICY, max(one, other))
+    assert all(less <= much for less, much in zip(fewer.needed, more.needed, strict=True))
 
 
-def test_the_margin_is_how_far_the_deciding_reading_is_beyond_its_threshold() -> None:
-    assert verdict(HostMeasurement("b", 1e11, 1e7, 0.05)).margin == pytest.approx(50.0)
-    assert verdict(HostMeasurement("b", 4e10, 4e6, 0.0)).margin == pytest.approx(3.0)
-    assert verdict(HostMeasurement("b", 1e11, 1e7, None, None, 0.03)).margin == pytest.approx(30.0)
-    assert verdict(HostMeasurement("b", 1e11, 1e7, 0.0)).margin == 0.0
+@pytest.mark.parametrize(("shows", "least"), [(0.6, 0.95), (0.8, 0.99), (1.0, 1.0)])
+def test_what_shows_as_often_as_the_recipe_aims_at_is_confirmed(shows: float, least: float) -> None:
+    until = rule(POLICY, 0.01)
+    assert odds(until, shows).confirmed >= least
+    assert miss_chance(until, shows) == pytest.approx(1.0 - shows * odds(until, shows).confirmed)
 
 
-def test_lost_throughput_does_not_make_a_little_pause_clear() -> None:
-    reproduced = verdict(HostMeasurement("b", 4e10, 4e6, 0.002))
-    assert reproduced.severity == pytest.approx(0.6)
-    assert not POLICY.is_clear(reproduced)
+def test_the_odds_sum_over_all_courses() -> None:
+    until = Rule(needed=(2, 2, 3), hopeless=(2, 2, 2), runs=3)  # two of three
+    found = odds(until, 0.8)
+    assert found.confirmed == pytest.approx(0.8**2 * (3 - 2 * 0.8))
+    assert found.runs == pytest.approx(2 + 2 * 0.8 * 0.2)
 
 
-def test_nothing_is_clear_in_an_unstable_window() -> None:
-    assert verdict(HostMeasurement("b", 1e11, 1e7, 0.05), stable=False).margin == 1.0
-
-
-# --- arithmetic -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shows", [0.0, 0.01, 0.2, 0.8, 1.0])
-def test_two_of_three_by_hand(shows: float) -> None:
-    assert odds(POLICY, shows).confirmed == pytest.approx(shows**2 * (3 - 2 * shows))
-    # The third run is needed when the first two differ.
-    assert odds(POLICY, shows).runs == pytest.approx(2 + 2 * shows * (1 - shows))
-
-
-@pytest.mark.parametrize(("shows", "clear"), [(0.3, 0.0), (0.6, 0.2), (0.9, 0.7), (0.5, 0.5)])
-def test_the_odds_are_those_of_the_test_itself(shows: float, clear: float) -> None:
-    rng, policy = Random(7), Confirmation(needed=3, runs=5)
-    confirmed = runs = 0
-    for _ in range(4000):
-        probes = confirm(WORKLOAD, Symptom.PAUSE, policy, CLEARLY)
-        next(probes)
-        while True:
-            draw = rng.random()
-            try:
-                probes.send(CLEARLY if draw < clear else BARELY if draw < shows else NORMAL)
-            except StopIteration as stop:
-                confirmed += stop.value.confirmed
-                runs += stop.value.runs
-                break
-    expected = odds(policy, shows, clear)
-    assert confirmed / 4000 == pytest.approx(expected.confirmed, abs=0.03)
-    assert runs / 4000 == pytest.approx(expected.runs, abs=0.06)
-
-
-def test_clear_cases_cost_one_run() -> None:
-    assert odds(POLICY, 1.0, 1.0).runs == 1.0
-    assert odds(POLICY, 1.0).runs == 2.0
-
-
-def test_chances_of_a_campaign() -> None:
-    assert false_chance(POLICY, 0.005, 900) == pytest.approx(900 * 0.005 * 7.475e-5, rel=0.01)
-    assert false_chance(POLICY, 0.0, 900) == 0.0
-    assert false_chance(POLICY, 1.0, 900) == pytest.approx(1.0)
-    assert false_chance(POLICY, 0.01, 900, 0.005) > false_chance(POLICY, 0.01, 900)
-    assert miss_chance(POLICY, 0.8) == pytest.approx(1 - 0.8 * 0.896)
-    assert miss_chance(POLICY, 1.0, 1.0) == 0.0
-
-
-def test_a_campaign_learns_its_disturbances_from_what_did_not_repeat() -> None:
-    assert trust(POLICY, 0, []) is None
-    seen = trust(POLICY, 899, [BARELY] * 4)
-    assert seen is not None
-    assert seen.healthy_false_positive_rate == pytest.approx(4.5 / 900)
-    assert 0.0003 < seen.false_chance < 0.02
-    assert seen.sentence.startswith(
-        "4 of 899 runs looked anomalous and did not show again; chance of a false anomaly: "
-    )
+def test_strays_as_frequent_as_the_anomalies_confirm_nothing() -> None:
+    assert odds(rule(POLICY, 0.6), 1.0).confirmed == 0.0

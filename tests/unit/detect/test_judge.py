@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
-from collie.detect.confirm import Confirmation, Confirmed, confirm
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
-from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.detect.symptom import Symptom, Verdict
 from collie.workloads.workload import Direction, Workload
-from tests.support.measurements import LINE, ONE_WAY, measurement, verdict
+from tests.support.measurements import LINE, measurement, verdict
 
 
 def test_full_throughput_is_normal() -> None:
@@ -185,40 +183,3 @@ def test_the_worst_receiving_host_decides() -> None:
     hosts = (HostMeasurement("a", 95e9, 9.5e6), HostMeasurement("b", 30e9, 3e6))
     found = judge(both, Measurement(hosts, 4.0), LINE, Thresholds())
     assert (found.symptom, found.host) == (Symptom.LOW_THROUGHPUT, "b")
-
-
-SHOWN = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.2, "b")
-OTHER = Verdict(Outcome.ANOMALOUS, "slow", Symptom.LOW_THROUGHPUT, 0.5, "b")
-NORMAL = Verdict(Outcome.NORMAL, "fine")
-VOID = inconclusive("noise")
-
-
-def drive(answers: Iterable[Verdict | None], policy: Confirmation) -> tuple[Confirmed, int]:
-    probes = confirm(ONE_WAY, Symptom.PAUSE, policy)
-    assert next(probes) == ONE_WAY
-    asked = 1
-    try:
-        for answer in answers:
-            probes.send(answer)
-            asked += 1
-    except StopIteration as stop:
-        return stop.value, asked
-    raise AssertionError("the confirmation wanted more runs")
-
-
-@pytest.mark.parametrize(
-    ("answers", "confirmed", "asked"),
-    [
-        ([SHOWN, SHOWN], True, 2),
-        ([SHOWN, NORMAL, SHOWN], True, 3),
-        ([NORMAL, NORMAL], False, 2),
-        ([OTHER, OTHER], False, 2),
-        ([VOID, None, SHOWN, SHOWN], True, 4),
-        ([VOID, VOID, None, None], False, 4),
-    ],
-)
-def test_confirmation_is_k_of_n_and_void_runs_count_for_neither(
-    answers: list[Verdict | None], confirmed: bool, asked: int
-) -> None:
-    result, runs = drive(answers, Confirmation(needed=2, runs=3, void_runs=3))
-    assert (result.confirmed, runs) == (confirmed, asked)

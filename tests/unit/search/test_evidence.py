@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from collie.content.spaces import load_space
+from collie.detect.noise import Noise
 from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.search.candidates import Candidates
 from collie.search.evidence import Evidence, weigh
-from collie.search.recipe import Extraction
 from collie.workloads.workload import Workload
 
 SPACE = load_space("nsdi22")
@@ -22,7 +22,7 @@ NORMAL = Verdict(Outcome.NORMAL, "fine")
 
 
 def evidence_of(finding: Workload, measured: list[tuple[Workload, Verdict]]) -> Evidence:
-    return Evidence(finding, Symptom.PAUSE, SPACE, lambda _workload: False, measured)
+    return Evidence(finding, Symptom.PAUSE, SPACE, lambda _workload: False, measured, Noise())
 
 
 def anomalous(symptom: Symptom, *raised: tuple[str, float]) -> Verdict:
@@ -58,7 +58,7 @@ def test_another_anomaly_is_expected_where_it_was_observed() -> None:
         (hidden, anomalous(Symptom.PAUSE, ("drops", 8.0))),
     ]
     evidence = evidence_of(finding, measured)
-    left = evidence.hypotheses(Extraction(), 1)
+    left = evidence.hypotheses(1)
     around = Candidates(SPACE, evidence.limits, Random(1), lambda _workload: True).around(finding, left)
     chances = evidence.chance_hidden(around)
     by_workload = {candidate.workload: chance for candidate, chance in zip(around, chances, strict=True)}

@@ -8,9 +8,11 @@ from random import Random
 
 import pytest
 
+from collie.detect.interval import wilson
+from collie.detect.noise import Noise
 from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
-from collie.search.extract import Extracted, extract
+from collie.search.extract import Extracted, Surroundings, extract
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Memory, Opcode, QpType, Workload
@@ -91,7 +93,8 @@ def test_one_cause_may_show_as_errors_in_one_run_and_as_low_throughput_in_the_ne
     errors = Verdict(Outcome.ANOMALOUS, "errors", Symptom.COMPLETION_ERRORS, 0.9, "b")
     mfs = Mfs((Condition("qps", Op.AT_LEAST, 64),))
     reproduced = cycle([errors, OTHER])
-    probes = extract(SPACE.base.with_(qps=512, loopback=True), Symptom.COMPLETION_ERRORS, SPACE, Extraction(), never)
+    around = Surroundings(SPACE, Noise(), never)
+    probes = extract(SPACE.base.with_(qps=512, loopback=True), Symptom.COMPLETION_ERRORS, Extraction(), around)
     probe = next(probes)
     try:
         while True:
@@ -127,7 +130,7 @@ def test_a_set_that_covers_healthy_runs_is_incomplete_at_the_limit(most: int, co
     """A quarter of the runs inside are healthy, as the policy expects."""
     rng = Random(5)
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
-    policy = Extraction(false_negative_rate=0.3, most_runs=most)
+    policy = Extraction(most_runs=most)
     start = SPACE.base.with_(wqe_batch=128)
     found, asked = run(start, lambda w: SHOWS if mfs.covers(w) and rng.random() < 0.75 else NORMAL, policy)
     assert (len(asked) == most) is not complete
@@ -137,19 +140,20 @@ def test_a_set_that_covers_healthy_runs_is_incomplete_at_the_limit(most: int, co
     assert found.complete is complete
 
 
-@pytest.mark.parametrize(("accepting", "margin", "runs"), [(1, 0.0, 1), (3, 0.0, 3), (3, 1.9, 3), (3, 2.0, 1)])
+@pytest.mark.parametrize(("accepting", "margin", "runs"), [(1, 1.0, 2), (3, 1.0, 6), (3, 1.1, 3), (3, 2.0, 1)])
 def test_the_simplest_workload_reproduces_clearly_or_often_enough(accepting: int, margin: float, runs: int) -> None:
+    """A margin that noise can add counts half. Fresh draws can run the simplest workload once more."""
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
     shows = replace(SHOWS, margin=margin)
     start = SPACE.base.with_(wqe_batch=128, qps=64)
-    found, asked = run(start, lambda w: shows if mfs.covers(w) else NORMAL, Extraction(accepting=accepting))
+    policy = Extraction(accepting=accepting, fresh_runs=1)
+    found, asked = run(start, lambda w: shows if mfs.covers(w) else NORMAL, policy)
     assert found.workload != start
-    assert asked.count(found.workload) == runs
-    assert asked[-1] == found.workload or runs == 1
+    assert runs <= asked.count(found.workload) <= runs + 1
 
 
 def test_a_workload_that_does_not_reproduce_again_is_not_the_finding() -> None:
-    """The plainest reproducing workload was a disturbance. Its second run is healthy, and the next plainest counts."""
+    """The plainest reproducing workload was a disturbance. Its other runs are healthy, and the next plainest counts."""
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
     start = SPACE.base.with_(wqe_batch=128, qps=64)
     plainest, _ = run(start, planted(mfs), Extraction(accepting=1))
@@ -160,23 +164,78 @@ def test_a_workload_that_does_not_reproduce_again_is_not_the_finding() -> None:
         return NORMAL if workload == plainest.workload and seen.count(workload) > 1 else planted(mfs)(workload)
 
     found, asked = run(start, answer, Extraction(accepting=2))
-    assert asked.count(plainest.workload) == 2
+    assert asked.count(plainest.workload) >= 2
     assert found.workload != plainest.workload
-    assert asked.count(found.workload) == 2
-    assert found.passed == found.trials - 1
+    assert found.passed < found.trials
 
 
-def test_an_explanation_takes_one_run_at_least_and_none_of_a_finding_on_record() -> None:
+def test_what_known_anomalies_cover_is_not_run_even_for_a_claim() -> None:
     start = SPACE.base.with_(wqe_batch=128)
     on_record = [(start, replace(SHOWS, margin=5.0))]
     found, asked = run(start, planted(Mfs(())), known=lambda workload: workload != start, measured=on_record)
-    assert (asked, found.runs) == ([start], 1)
+    assert set(asked) == {start}
+    assert not found.complete
+
+
+def test_a_finding_without_a_run_is_run_first() -> None:
+    start = SPACE.base.with_(wqe_batch=128)
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
-    found, asked = run(start, planted(mfs), measured=on_record)
+    found, asked = run(start, planted(mfs), measured=[(start, replace(SHOWS, margin=5.0))])
     assert found.mfs == mfs
-    assert start not in asked[:-2]
+    assert asked[0] != start
     found, asked = run(start, planted(mfs))
     assert asked[0] == start
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_shows_in_six_of_ten_runs_has_no_needless_conditions(seed: int) -> None:
+    rng = Random(seed)
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("mtu", Op.AT_MOST, 1024)))
+    shows = replace(SHOWS, margin=100.0)
+    start = SPACE.base.with_(wqe_batch=128, mtu=512, qps=64, sge_count=4)
+    found, _ = run(
+        start,
+        lambda w: shows if mfs.covers(w) and rng.random() < 0.6 else NORMAL,
+        Extraction(most_runs=300),
+        measured=[(start, shows), (start, shows), (start, NORMAL), (start, shows)],
+    )
+    assert found.complete
+    assert {condition.dimension for condition in found.mfs.conditions} == {"wqe_batch", "mtu"}
+    interval = wilson(found.fresh_shows, found.fresh_runs)
+    assert interval is not None
+    assert interval.low <= 0.6 <= interval.high
+    assert interval.high - interval.low <= 0.5
+
+
+def test_a_healthy_run_where_the_anomaly_was_expected_is_repeated() -> None:
+    """A set of one condition. Its first fresh draw is disturbed, and the next run repeats it."""
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
+    shows = replace(SHOWS, margin=100.0)
+    _, undisturbed = run(SPACE.base.with_(wqe_batch=128), lambda w: shows if mfs.covers(w) else NORMAL)
+    first = undisturbed[-9]
+    seen: list[Workload] = []
+
+    def answer(workload: Workload) -> Verdict:
+        seen.append(workload)
+        disturbed = workload == first and seen.count(first) == 1
+        return shows if mfs.covers(workload) and not disturbed else NORMAL
+
+    found, asked = run(SPACE.base.with_(wqe_batch=128), answer)
+    place = asked.index(first)
+    assert asked[place + 1] == first
+    assert found.mfs == mfs
+
+
+def test_a_claim_counts_fresh_workloads_inside_the_finished_set() -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("qps", Op.AT_MOST, 512)))
+    shows = replace(SHOWS, margin=100.0)
+    found, asked = run(SPACE.base.with_(wqe_batch=128), lambda w: shows if mfs.covers(w) else NORMAL)
+    fresh = asked[-found.fresh_runs :]
+    assert (found.fresh_shows, found.fresh_runs) == (9, 9)
+    assert all(found.mfs.covers(workload) for workload in fresh)
+    assert not set(fresh).intersection(asked[: -found.fresh_runs])
+    plain = [sum(w.get(name) != SPACE.base.get(name) for name in SPACE.dimensions) <= 3 for w in fresh]
+    assert 3 <= sum(plain) <= 6
 
 
 def test_probes_that_need_a_sibling_are_asked_less_often() -> None:
@@ -252,7 +311,8 @@ def test_a_few_wrong_verdicts_do_not_change_the_set() -> None:
     found, _ = run(
         SPACE.base.with_(wqe_batch=128),
         answer,
-        Extraction(false_negative_rate=0.05, false_positive_rate=0.05, repeats=3),
+        Extraction(repeats=3),
+        noise=Noise(stray_rate=0.05, miss_rate=0.05),
     )
     assert found.mfs == mfs
 
@@ -271,7 +331,7 @@ def test_a_typical_explanation_takes_few_runs_and_gives_its_confidence() -> None
         assert found.trials == found.passed >= 4
         assert found.confidence == (found.passed + 1) / (found.trials + 2)
         taken.append(len(asked))
-    assert sorted(taken)[len(taken) // 2] <= 30
+    assert sorted(taken)[len(taken) // 2] <= 40
 
 
 def test_a_region_that_is_no_box_is_cut_to_one_without_healthy_runs() -> None:
@@ -291,7 +351,9 @@ def test_a_healthy_run_of_the_campaign_is_evidence_and_is_not_repeated() -> None
     mfs = Mfs((Condition("wqe_batch", Op.AT_MOST, 4), Condition("qps", Op.AT_LEAST, 320)))
     start = SPACE.base.with_(qps=1024)
     healthy = start.with_(wqe_batch=32, sge_count=4)
-    probes = extract(start, Symptom.PAUSE, SPACE, Extraction(), never, lambda: [(healthy, NORMAL)])
+    probes = extract(
+        start, Symptom.PAUSE, Extraction(), Surroundings(SPACE, Noise(), never, lambda: [(healthy, NORMAL)])
+    )
     asked = [next(probes)]
     try:
         while True:

@@ -31,11 +31,12 @@ def test_the_finding_satisfies_every_limit_and_each_names_its_exclusions() -> No
                 assert condition.holds(other) == (there[index] >= threshold), condition
 
 
-def test_a_set_of_values_holds_those_that_showed() -> None:
+def test_a_set_of_values_holds_all_that_are_not_excluded() -> None:
     limits = CandidateLimits(SPACE, SPACE.base)
-    chosen = [int(limit.feature == "qp_type" and limit.values == (QpType.UD,)) for limit in limits.limits]
-    looping = SPACE.base.with_(loopback=True)
-    assert limits.conditions(chosen, [SPACE.base]) == [Condition("qp_type", Op.EQUAL, QpType.RC)]
-    both = limits.conditions(chosen, [SPACE.base, looping.with_(qp_type=QpType.UC)])
-    assert both == [Condition("qp_type", Op.ONE_OF, (QpType.RC, QpType.UC))]
-    assert limits.conditions([0] * len(limits.limits), [SPACE.base]) == []
+
+    def chosen(*excluded: QpType) -> list[int]:
+        return [int(limit.feature == "qp_type" and limit.values[0] in excluded) for limit in limits.limits]
+
+    assert limits.conditions(chosen(QpType.UD)) == [Condition("qp_type", Op.ONE_OF, (QpType.RC, QpType.UC))]
+    assert limits.conditions(chosen(QpType.UD, QpType.UC)) == [Condition("qp_type", Op.EQUAL, QpType.RC)]
+    assert limits.conditions(chosen()) == []

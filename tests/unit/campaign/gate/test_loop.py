@@ -7,10 +7,10 @@ from dataclasses import replace
 from collie.campaign.gate.cases import CaseOrigin
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.compare import Change
+from collie.detect.noise import Noise
 from collie.detect.reading import Sign
 from collie.detect.symptom import Symptom
 from collie.report.terminal.gate import describe_effect, render_gate_text
-from collie.search.recipe import Extraction
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
@@ -124,8 +124,7 @@ def test_a_gate_that_measured_nothing_does_not_pass() -> None:
 def test_noisy_testbeds_take_more_pairs_and_still_decide() -> None:
     noisy = replace(
         RECIPE,
-        confirmation=replace(RECIPE.confirmation, healthy_false_positive_rate=0.05),
-        extraction=Extraction(false_negative_rate=0.15),
+        noise=Noise(stray_rate=0.05, miss_rate=0.15),
     )
     baseline, candidate = (FakeTestbed((Planted(LOOPBACK, shows=0.85),), seed=3), FakeTestbed(seed=4))
     summary, _ = gate(candidate, baseline, (A1,), recipe=noisy, budget=80)
@@ -136,8 +135,8 @@ def test_noisy_testbeds_take_more_pairs_and_still_decide() -> None:
 def test_a_long_comparison_runs_the_plain_sibling_a_few_times_and_not_before_every_run() -> None:
     doubtful = replace(
         RECIPE,
-        confirmation=replace(RECIPE.confirmation, healthy_false_positive_rate=0.05, fresh_siblings=1),
-        extraction=Extraction(false_negative_rate=0.15),
+        confirmation=replace(RECIPE.confirmation, fresh_siblings=1),
+        noise=Noise(stray_rate=0.05, miss_rate=0.15),
     )
     slow = replace(A1, symptom=Symptom.LOW_THROUGHPUT)
     flaky = Planted(LOOPBACK, Symptom.LOW_THROUGHPUT, severity=0.6, shows=0.85)
