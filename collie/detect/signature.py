@@ -56,6 +56,15 @@ def overlap(first: Signature | None, second: Signature | None) -> float:
     return math.fsum(min(height, theirs.get(name, 0.0)) for name, height in ours.items()) / smaller
 
 
+def contained(part: Signature | None, whole: Signature | None) -> float:
+    """Return the share of one run's movement that another run shows, too, 0 to 1. 0 if nothing moved."""
+    heights = dict(whole.raised if whole else ())
+    moved = math.fsum(height for _, height in part.raised) if part else 0.0
+    if part is None or moved <= 0:
+        return 0.0
+    return math.fsum(min(height, heights.get(name, 0.0)) for name, height in part.raised) / moved
+
+
 def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: bool) -> bool:
     """Whether two runs most likely have one cause: similar movements and the same highest counter.
 

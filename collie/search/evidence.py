@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.detect.noise import Noise, ShowRate, show_rate
-from collie.detect.signature import Signature, likeness
+from collie.detect.signature import Signature, contained, likeness
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.candidates import Candidate
 from collie.search.hypotheses import Hypotheses
@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 
 _UNLIKE, _ALIKE = 0.4, 0.8
 """Likeness of counters at which an anomalous run begins to count for the same cause, and counts in full."""
+_AS_SEVERE = 0.8
 _SURELY = 0.75
 """Minimum weight of a reproducing run."""
 _HIDDEN, _HIDDEN_IN_SEARCH = 0.3, 0.5
@@ -40,11 +41,11 @@ _NEARNESS = 3.0
 _OPEN_PRIOR = 0.1
 
 
-def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
+def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None, severity: float = 1.0) -> float:
     """Return the weight of a run as evidence on an anomaly with a symptom and a cause.
 
     It is 1 when the run reproduces the anomaly, less when other counters are raised, -1 for a healthy run, and 0
-    without information.
+    without information. `severity` is that of the finding.
     """
     if verdict.is_inconclusive:
         return 0.0
@@ -55,6 +56,9 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
         absent = verdict.symptom is not None and symptom.is_looked_for_before(verdict.symptom)
         return -1.0 if absent else 0.0
     like = likeness(cause, verdict.signature)
+    if verdict.severity >= _AS_SEVERE * severity:
+        # As severe without some of the counters: those had nothing to do with the symptom.
+        like = max(like, contained(verdict.signature, cause))
     return max(0.0, min(1.0, (like - _UNLIKE) / (_ALIKE - _UNLIKE)))
 
 
@@ -99,9 +103,12 @@ class Evidence:
         own = [verdict for workload, verdict in measured if workload == finding]
         signatures = (verdict.signature for verdict in own if verdict.is_anomalous)
         self._cause = next((signature for signature in signatures if signature and signature.raised), None)
+        self._severity = max((verdict.severity for verdict in own if verdict.is_anomalous), default=1.0)
         # The first anomalous run made this workload the finding. Only the others tell how often it shows.
         first = next((index for index, verdict in enumerate(own) if verdict.is_anomalous), 0)
-        self._repeated = [weigh(verdict, symptom, self._cause) for index, verdict in enumerate(own) if index != first]
+        self._repeated = [
+            weigh(verdict, symptom, self._cause, self._severity) for index, verdict in enumerate(own) if index != first
+        ]
         for weight in self._repeated:
             self._votes[finding].shows += weight >= _SURELY
             self._votes[finding].healthy += weight == -1.0
@@ -116,7 +123,9 @@ class Evidence:
             self._note(workload, hides=False)
         for workload, verdict in measured:
             if verdict.is_anomalous:
-                self._note(workload, hides=weigh(verdict, self._symptom, self._cause) < _HIDDEN_IN_SEARCH)
+                self._note(
+                    workload, hides=weigh(verdict, self._symptom, self._cause, self._severity) < _HIDDEN_IN_SEARCH
+                )
 
     def hypotheses(self, seed: int) -> Hypotheses:
         """Return the possible explanations before the first probe."""
@@ -129,7 +138,7 @@ class Evidence:
     def add(self, workload: Workload, verdict: Verdict | None) -> float:
         """Add the verdict on a probe (None when it could not run) and return its weight."""
         self._show_rate = None
-        weight = 0.0 if verdict is None else weigh(verdict, self._symptom, self._cause)
+        weight = 0.0 if verdict is None else weigh(verdict, self._symptom, self._cause, self._severity)
         votes = self._votes.setdefault(workload, _Votes())
         votes.asked += 1
         if verdict is not None and weight >= _SURELY:
