@@ -110,6 +110,8 @@ class Explainer:
             joined, _ = await self._drive(lane, probes, "control")
         if joined.same:
             self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained)))
+        elif waiting.anomaly.complete:
+            return  # it has a set of its own
         elif joined.second is not None:
             typical = typical_of(joined.verdicts)
             waiting.workload, waiting.verdict = joined.second, typical

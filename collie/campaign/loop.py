@@ -27,9 +27,9 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
     21        sibling    the bound of run 20
     22-24     confirm    three of three reproduce it, as so early nothing is known of strays: a1
     25-30     search     a2 in the same way
-    31-67     extract    two explanations of about 45 runs need the rest of the budget. 37 runs explain a1
-    68-72     search     a3 is found and confirmed
-    73-120    extract    a2 (33 runs) and a3, with siblings. The budget ends before a3 is complete
+    31-68     extract    two explanations of about 45 runs need the rest of the budget. 38 runs explain a1
+    69-73     search     a3 is found and confirmed
+    74-120    extract    a2 (33 runs) and a3, with siblings. The budget ends before a3 is complete
 """
 
 from __future__ import annotations
@@ -347,9 +347,12 @@ class SearchLoop:
         except (_SetAside, LaneLost):
             self._triage.abandon(confirmed)
             raise
-        if explained.complete:
-            for waiting in self._triage.covered_by(explained):
-                await self._explainer.compare(lane, waiting, explained)
+        if not explained.complete:
+            return
+        for earlier in self._triage.explained_before(confirmed):
+            await self._explainer.compare(lane, confirmed, earlier)
+        for waiting in self._triage.covered_by(explained):
+            await self._explainer.compare(lane, waiting, explained)
 
     async def _drive(
         self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str, floor: float = 0.0

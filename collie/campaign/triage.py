@@ -216,6 +216,9 @@ class Triage:
     @contextmanager
     def comparing(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
         """Keep a waiting anomaly from other lanes while its controls run."""
+        if confirmed not in self.waiting:
+            yield
+            return
         place = self.waiting.index(confirmed)
         with self.explaining(confirmed):
             try:
@@ -240,12 +243,19 @@ class Triage:
         return [
             waiting
             for waiting in self.waiting
-            if explained.symptom.is_related(waiting.anomaly.symptom) and explained.mfs.covers(waiting.anomaly.workload)
+            if explained.symptom.is_related(waiting.anomaly.symptom) and _covers(explained, waiting.anomaly)
         ]
 
+    def explained_before(self, confirmed: ConfirmedAnomaly) -> list[Anomaly]:
+        """Return the explained anomalies whose sets cover one that another lane has explained meanwhile."""
+        anomaly = confirmed.anomaly
+        others = (other.anomaly for other in self._explained if other is not confirmed)
+        return [other for other in others if anomaly.symptom.is_related(other.symptom) and _covers(other, anomaly)]
+
     def merge(self, waiting: ConfirmedAnomaly, explained: Anomaly) -> Anomaly:
-        """Join a waiting anomaly with the explained one that is its cause, and return it."""
-        self.waiting.remove(waiting)
+        """Join an anomaly with the explained one that is its cause, and return it."""
+        if waiting in self.waiting:
+            self.waiting.remove(waiting)
         merged = dataclasses.replace(waiting.anomaly, same_as=explained.id)
         self.keep(merged)
         return merged
@@ -309,3 +319,8 @@ class Triage:
 
     def _widened(self, anomaly: Anomaly) -> Mfs:
         return widen_to_untested(anomaly.mfs, self._space)
+
+
+def _covers(explained: Anomaly, other: Anomaly) -> bool:
+    """Whether an explanation covers an anomaly. "Any workload" covers each one with its symptom."""
+    return explained.mfs.covers(other.workload) or not explained.mfs.conditions

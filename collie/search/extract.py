@@ -23,10 +23,10 @@ Worked example. In space `nsdi22` an anomaly needs `wqe_batch >= 16` and `mtu <=
 has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain. 48 limits are possible. The 30 probes are
 
     probe    answer
-    1-10     mixed        wqe_batch 1 (3, 4) and mtu 4096, 2048 (5, 7, 8) are healthy, so both are needed
-    11-13    mixed        bisects: wqe_batch 16 reproduces, 4 and 8 do not
-    14-17    reproduced   one direction, UD, RC: neither direction nor transport matters
-    18-21    reproduced   random workloads inside the set
+    1-11     mixed        wqe_batch 1 and 4 (4-6) and mtu 2048 and 4096 (9-11) are healthy, so both are needed
+    12-14    mixed        bisects: wqe_batch 16 reproduces, wqe_batch 8 and mtu 2048 do not
+    15-17    reproduced   one direction, RC, UD: neither direction nor transport matters
+    18-21    reproduced   further workloads inside the set
     22-30    reproduced   fresh workloads, half of them plain wherever the set names nothing
 
 All nine fresh workloads are anomalous, so the claim is 9 of 9.

@@ -48,7 +48,7 @@ def test_extraction() -> None:
     except StopIteration as stop:
         found = stop.value
     assert str(found.mfs) == "mtu <= 1024 and wqe_batch >= 16"
-    assert (found.runs, healthy) == (30, [3, 4, 5, 7, 8, 11, 13])
+    assert (found.runs, healthy) == (30, [4, 5, 6, 9, 10, 11, 13, 14])
     assert (found.fresh_shows, found.fresh_runs) == (9, 9)
 
 
@@ -98,12 +98,12 @@ def test_search_loop(tmp_path: Path) -> None:
     words = ["search", "--subsystem", "F", "--seed", "1", "--budget", "120runs", "--campaign", str(tmp_path / "one")]
     done = CliRunner().invoke(cli, [*words, "--format", "json"])
     anomalies = {found["id"]: found for found in json.loads(done.stdout)["anomalies"]}
-    assert {name: found["extraction_runs"] for name, found in anomalies.items()} == {"a1": 37, "a2": 33, "a3": 0}
-    assert [anomalies[name]["found_at_run"] for name in ("a1", "a2", "a3")] == [20, 26, 68]
+    assert {name: found["extraction_runs"] for name, found in anomalies.items()} == {"a1": 38, "a2": 33, "a3": 0}
+    assert [anomalies[name]["found_at_run"] for name in ("a1", "a2", "a3")] == [20, 26, 69]
     lines = map(json.loads, (tmp_path / "one" / "results.jsonl").read_text().splitlines())
     runs = [line["purpose"] for line in lines if "purpose" in line]
     assert runs[:12] == ["search", "sibling"] * 6
     assert runs[12:24] == ["search"] * 8 + ["sibling"] + ["confirm"] * 3
     assert set(runs[24:30]) == {"search", "sibling", "confirm"}
-    assert set(runs[30:67]) == set(runs[72:]) == {"extract", "sibling"}
-    assert runs[67:72] == ["search", "sibling", "confirm", "confirm", "confirm"]
+    assert set(runs[30:68]) == set(runs[73:]) == {"extract", "sibling"}
+    assert runs[68:73] == ["search", "sibling", "confirm", "confirm", "confirm"]

@@ -18,7 +18,7 @@ from tests.support.planted import HEADER, LOOPBACK, MANY_SGES, SPACE
 PLANTED = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
 RANDOM = Recipe("random", strategy=StrategyName.RANDOM)
 LATE = Recipe(
-    "late", strategy=StrategyName.GUIDED, explain_after_sightings=2, audits=2, extraction=Extraction(most_runs=12)
+    "late", strategy=StrategyName.GUIDED, explain_after_sightings=2, audits=2, extraction=Extraction(most_runs=40)
 )
 PLAIN = SPACE.base
 

@@ -94,7 +94,7 @@ def test_with_the_last_pair_the_campaign_ends_and_all_are_tried_again() -> None:
 def undisturbed() -> list[RunRecord]:
     """The runs of a campaign of three pairs of which none is lost."""
     kept = MemoryStore(HEADER)
-    search(fakes(3), store=kept, recipe=LATE, runs=150)
+    search(fakes(3), store=kept, recipe=LATE, runs=400)
     return list(kept.runs())
 
 
@@ -102,7 +102,7 @@ def undisturbed() -> list[RunRecord]:
 def test_what_a_lost_pair_was_doing_is_done_elsewhere(purpose: str, undisturbed: list[RunRecord]) -> None:
     dies_in = next(record.run for record in undisturbed if record.purpose == purpose)
     store, sink = MemoryStore(HEADER), ListSink()
-    summary = search(mortals(3, dies_in), store=store, sink=sink, recipe=LATE, runs=150)
+    summary = search(mortals(3, dies_in), store=store, sink=sink, recipe=LATE, runs=400)
     records = {record.run: record for record in store.runs()}
     lost = records[dies_in]
     assert isinstance(lost.result, PairLost)
@@ -110,18 +110,18 @@ def test_what_a_lost_pair_was_doing_is_done_elsewhere(purpose: str, undisturbed:
     reason = f"lost in run {dies_in}: host host-b (192.0.2.7) cannot be reached: timed out"
     assert summary.set_aside == {lost.result.pair: reason}
     assert sink.of(PairSetAside) == [PairSetAside(lost.result.pair, reason)]
-    assert summary.runs == 150
+    assert summary.runs == 400
     assert {anomaly.symptom for anomaly in summary.anomalies} == {Symptom.PAUSE, Symptom.LOW_THROUGHPUT}
     assert all(anomaly.complete for anomaly in summary.anomalies if anomaly.same_as is None)
     if purpose not in ("qualify", "extract"):  # which an explanation begun again may do without
         assert any(record.workload == lost.workload for record in store.runs() if record.run > dies_in)
 
     by_end = sorted(records.values(), key=lambda record: (record.finished_at_seconds, record.run))
-    for killed_after in {by_end.index(lost) + 1, 140}:
+    for killed_after in {by_end.index(lost) + 1, 390}:
         part = MemoryStore(HEADER)
         for record in by_end[:killed_after]:
             part.add_run(record)
-        assert search(mortals(3, dies_in), store=part, recipe=LATE, runs=150) == summary, killed_after
+        assert search(mortals(3, dies_in), store=part, recipe=LATE, runs=400) == summary, killed_after
         assert {record.run: record for record in part.runs()} == records
 
 

@@ -72,8 +72,9 @@ def test_what_a_device_cannot_run_gives_no_verdict_and_no_condition() -> None:
 def test_when_everything_is_anomalous_it_is_said_once() -> None:
     everywhere = Mfs((Condition("qps", Op.AT_LEAST, 1),))
     summary = search(FakeTestbed((Planted(everywhere),)))
-    assert len(summary.anomalies) == 1
-    assert summary.anomalies[0].mfs.conditions == ()
+    (own,) = [anomaly for anomaly in summary.anomalies if anomaly.same_as is None]
+    assert own.complete
+    assert own.mfs.conditions == ()
 
 
 def test_known_anomalies_that_cover_the_space_end_the_search() -> None:
@@ -91,25 +92,40 @@ def test_the_budget_ends_an_extraction_and_the_anomaly_says_so() -> None:
     assert not cut.anomalies[0].complete
 
 
+class _NarrowerOnceExplained(FakeTestbed):
+    """Needs batches, too, once its anomaly has been explained."""
+
+    sink: ListSink
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        if self.sink.of(AnomalyExplained):
+            batches = Mfs((Condition("loopback", Op.EQUAL, True), Condition("wqe_batch", Op.AT_LEAST, 16)))
+            self.planted = (Planted(batches),)
+        return super().measure(workload, run, watch)
+
+
 def test_an_explanation_that_a_later_run_contradicts_is_revised() -> None:
-    batches = Mfs((Condition("loopback", Op.EQUAL, True), Condition("wqe_batch", Op.AT_LEAST, 16)))
-    hasty = replace(RANDOM, extraction=Extraction(most_runs=5), audits=20)
-    store = MemoryStore(HEADER)
-    summary = search(FakeTestbed((Planted(batches),)), recipe=hasty, store=store, budget=Budget(runs=400))
+    store, testbed = MemoryStore(HEADER), _NarrowerOnceExplained((Planted(LOOPBACK),))
+    testbed.sink = ListSink()
+    recipe = replace(RANDOM, audits=20)
+    summary = search(testbed, recipe=recipe, store=store, budget=Budget(runs=400), sink=testbed.sink)
     revised = next(anomaly for anomaly in summary.anomalies if anomaly.revised)
     audits = [run for run in store.runs() if run.purpose == "audit"]
     contradicting = [run.workload for run in audits if run.verdict is not None and run.verdict.is_normal]
     assert any(revised.revised[0].covers(workload) for workload in contradicting)
     assert revised.mfs not in revised.revised
-    assert not any(revised.mfs.covers(workload) for workload in contradicting)
+    assert all(contradicting.count(workload) == 2 for workload in contradicting)  # one healthy run is no contradiction
     assert next(kept for kept in store.anomalies() if kept.id == revised.id) == revised
 
 
 def test_audits_that_show_make_an_explanation_surer() -> None:
-    audited = search(FakeTestbed((Planted(LOOPBACK),)), recipe=replace(RANDOM, audits=3)).anomalies[0]
+    store = MemoryStore(HEADER)
+    audited = search(FakeTestbed((Planted(LOOPBACK),)), recipe=replace(RANDOM, audits=3), store=store).anomalies[0]
     trusted = search(FakeTestbed((Planted(LOOPBACK),))).anomalies[0]
     assert audited.mfs == trusted.mfs == LOOPBACK
-    assert (audited.trials, audited.passed) == (trusted.trials + 3, trusted.passed + 3)
+    audits = sum(run.purpose == "audit" for run in store.runs())
+    assert audits > 3  # one of ten later proposals is an audit, too
+    assert (audited.trials, audited.passed) == (trusted.trials + audits, trusted.passed + audits)
     assert audited.confidence == chance_of_next(audited.passed, audited.trials) != trusted.confidence
 
 
@@ -140,7 +156,8 @@ def test_an_audit_that_tells_nothing_does_not_contradict() -> None:
     testbed.sink = ListSink()
     summary = search(testbed, recipe=replace(RANDOM, audits=3), store=store, sink=testbed.sink)
     audits = [run.verdict for run in store.runs() if run.purpose == "audit"]
-    assert [verdict is not None and verdict.is_inconclusive for verdict in audits] == [True] * 3
+    assert len(audits) >= 3
+    assert all(verdict is not None and verdict.is_inconclusive for verdict in audits)
     assert [(anomaly.mfs, anomaly.revised) for anomaly in summary.anomalies] == [(LOOPBACK, ())]
 
 

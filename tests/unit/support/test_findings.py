@@ -132,10 +132,10 @@ def test_a_set_lacks_one_condition_at_a_time() -> None:
 
 
 def test_a_claim_is_of_the_runs_inside_until_fresh_ones_are_counted() -> None:
-    claim = claim_of(ANOMALY)
+    claim = claim_of(replace(ANOMALY, fresh_runs=10, fresh_shows=9))
     assert (claim["k"], claim["n"]) == (9, 10)
     assert claim["interval"] == pytest.approx([0.596, 0.982], abs=0.001)
-    assert claim_of(replace(ANOMALY, trials=0, passed=0))["interval"] is None
+    assert claim_of(replace(ANOMALY, fresh_runs=0))["interval"] is None
 
 
 def test_what_is_on_record_is_not_run_again(script: ModuleType, tmp_path: Path) -> None:
