@@ -1,0 +1,110 @@
+"""Whether an explained anomaly is also the cause of one that its set covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from collie.content.spaces import load_space
+from collie.detect.confirm import Confirmation, rule
+from collie.detect.signature import Signature
+from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.search.joins import Joined, compare, is_more_severe, reduced
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Workload
+
+SPACE = load_space("nsdi22")
+NORMAL = Verdict(Outcome.NORMAL, "fine")
+MISSES = Signature((("misses", 3.0),))
+PAUSED = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.4, "b", margin=400.0, signature=MISSES)
+OUTER = Mfs((Condition("loopback", Op.EQUAL, True), Condition("qps", Op.AT_LEAST, 64)))
+INNER = Mfs((*OUTER.conditions, Condition("wqe_batch", Op.AT_LEAST, 32)))
+ELSEWHERE = Mfs((Condition("sge_count", Op.AT_LEAST, 4),))
+COVERED = SPACE.base.with_(loopback=True, qps=512, wqe_batch=64, sge_count=8)
+UNTIL = rule(Confirmation(), 0.01)
+
+
+def run(answer: Callable[[Workload], Verdict | None], verdict: Verdict = PAUSED) -> tuple[Joined, list[Workload]]:
+    controls = compare(COVERED, verdict, OUTER, SPACE, UNTIL, 3)
+    asked = [next(controls)]
+    try:
+        while True:
+            asked.append(controls.send(answer(asked[-1])))
+    except StopIteration as stop:
+        joined: Joined = stop.value
+        return joined, asked
+
+
+def test_where_each_broken_condition_ends_it_and_the_set_predicts_it_the_cause_is_the_same() -> None:
+    joined, asked = run(lambda w: PAUSED if OUTER.covers(w) else NORMAL)
+    assert joined.same
+    assert [[condition.holds(w) for condition in OUTER.conditions] for w in asked] == [
+        [False, True],
+        [True, False],
+        [True, True],
+    ]
+    assert asked[-1] == SPACE.base.with_(loopback=True, qps=512)
+
+
+def test_a_control_that_shows_again_and_again_is_a_second_cause() -> None:
+    joined, asked = run(lambda w: PAUSED if OUTER.covers(w) or ELSEWHERE.covers(w) else NORMAL)
+    assert not joined.same
+    assert joined.second == asked[0] == asked[1] == asked[2]
+    assert not OUTER.covers(asked[0])
+    assert joined.verdicts == (PAUSED, PAUSED)
+
+
+def test_a_control_that_shows_once_is_a_disturbance() -> None:
+    disturbed: list[Workload] = []
+
+    def answer(workload: Workload) -> Verdict:
+        if not disturbed:
+            disturbed.append(workload)
+            return PAUSED
+        return PAUSED if OUTER.covers(workload) else NORMAL
+
+    joined, asked = run(answer)
+    assert joined.same
+    assert asked[1:5] == [disturbed[0]] * 4
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        NORMAL,
+        replace(PAUSED, severity=0.02),
+        replace(PAUSED, signature=Signature((("stalls", 3.0),))),
+        replace(PAUSED, symptom=Symptom.LOW_THROUGHPUT),
+        None,
+    ],
+)
+def test_what_the_set_alone_does_not_predict_is_not_the_same(alone: Verdict | None) -> None:
+    joined, _ = run(lambda w: alone if OUTER.covers(w) else NORMAL)
+    assert (joined.same, joined.second, joined.alone) == (False, None, alone)
+
+
+def test_a_control_that_cannot_run_says_nothing() -> None:
+    joined, _ = run(lambda w: PAUSED if OUTER.covers(w) else None if w.loopback else NORMAL)
+    assert joined.same
+
+
+def test_a_cause_inside_the_set_is_seen_by_what_it_adds() -> None:
+    joined, _ = run(
+        lambda w: PAUSED if INNER.covers(w) else replace(PAUSED, severity=0.02) if OUTER.covers(w) else NORMAL
+    )
+    assert not joined.same
+    assert joined.alone is not None
+    assert joined.alone.severity == 0.02
+
+
+@pytest.mark.parametrize(
+    ("severity", "alone", "more"), [(0.3, 0.02, False), (0.36, 0.02, True), (0.95, 0.9, True), (0.92, 0.9, False)]
+)
+def test_a_second_cause_takes_a_third_of_what_the_first_one_leaves(severity: float, alone: float, more: bool) -> None:
+    assert is_more_severe(replace(PAUSED, severity=severity), alone) is more
+
+
+def test_the_reduced_workload_keeps_what_the_set_names() -> None:
+    assert reduced(COVERED, OUTER, SPACE) == SPACE.base.with_(loopback=True, qps=512)
