@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from collie.detect.bounds import UNBOUNDED, Bound
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Symptom
+from collie.ports import Measured, RunResult
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Opcode, Workload
 from tests.support.planted import MANY_SGES, SPACE
 from tests.support.searches import CASE, bench
 
@@ -68,6 +69,77 @@ def test_a_plain_sibling_without_a_bound_is_reported_with_its_cause() -> None:
     reported = bench(refusing).measure(wide).verdict
     assert reported is not None
     assert reported.reason == "no bound is known: the plain sibling cannot run here: no plain traffic"
+
+
+SLOW_READS = Mfs((Condition("opcode", Op.EQUAL, "READ"),))
+READ = SPACE.base.with_(opcode=Opcode.READ)
+
+
+def test_plain_traffic_that_others_outpace_is_anomalous() -> None:
+    slow = FakeTestbed((Planted(SLOW_READS, Symptom.LOW_THROUGHPUT, 0.5),))
+    judged = bench(slow).measure(READ)
+    assert judged.verdict is not None
+    assert judged.verdict.symptom is Symptom.LOW_THROUGHPUT
+    assert judged.verdict.severity == pytest.approx(0.5)
+    assert "the specification (plain RC WRITE reaches it) gives 100 Gbit/s" in judged.verdict.reason
+
+
+def test_nothing_outpaces_plain_traffic_where_all_of_it_is_slow() -> None:
+    everywhere = Mfs((Condition("qps", Op.AT_LEAST, 1),))
+    slow = FakeTestbed((Planted(everywhere, Symptom.LOW_THROUGHPUT, 0.5),))
+    judged = bench(slow).measure(READ)
+    assert judged.verdict is not None
+    assert judged.verdict.is_normal
+    assert judged.bound.source == "plain sibling"
+
+
+def test_outpaced_traffic_with_less_in_flight_has_no_bound() -> None:
+    session = bench(FakeTestbed((Planted(SLOW_READS, Symptom.LOW_THROUGHPUT, 0.5),)))
+    session.measure(READ)
+    short = session.measure(READ.with_(messages=(4096,))).verdict
+    assert short is not None
+    assert short.is_inconclusive
+    assert short.reason.startswith("no bound is known: this plain traffic")
+    assert short.reason.endswith("is slow: plain traffic of another transport is faster")
+
+
+def test_a_sick_sibling_is_measured_once() -> None:
+    many = SPACE.base.with_(sge_count=16)
+    planted = (Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5), Planted(Mfs((Condition("sge_count", Op.AT_MOST, 1),))))
+    testbed = FakeTestbed(planted)
+    session = bench(testbed)
+    for _ in range(2):
+        judged = session.judge(many).verdict
+        assert judged is not None
+        assert judged.is_inconclusive
+        assert judged.reason.startswith("no bound is known: the plain sibling is itself anomalous: host b sends pause")
+    assert testbed.measured == [many, *[SPACE.base] * 3, many]
+
+
+def test_another_symptom_claims_no_throughput_without_a_bound() -> None:
+    planted = (Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5), Planted(Mfs((Condition("sge_count", Op.AT_MOST, 1),))))
+    testbed = Pausing(planted)
+    session = bench(testbed)
+    session.judge(SPACE.base.with_(sge_count=16))
+    testbed.pausing = True
+    judged = session.judge(SPACE.base.with_(sge_count=8)).verdict
+    assert judged is not None
+    assert judged.symptom is Symptom.PAUSE
+    assert judged.severity == pytest.approx(0.3)
+    assert "missing" not in judged.reason
+
+
+class Pausing(FakeTestbed):
+    """A fake testbed whose hosts can be told to pause, whatever the workload."""
+
+    pausing = False
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        result = super().measure(workload, run, watch)
+        if not self.pausing or not isinstance(result, Measured):
+            return result
+        hosts = tuple(replace(host, tx_pause_ratio=0.3) for host in result.measurement.hosts)
+        return replace(result, measurement=replace(result.measurement, hosts=hosts))
 
 
 def test_one_workload_is_judged_against_its_sibling() -> None:

@@ -147,3 +147,115 @@ def test_a_plain_sibling_keeps_the_mix_of_opcodes() -> None:
     mix = Workload(opcode=Opcode.SEND, more_opcodes=(Opcode.READ,), qps=64, signal_every=4)
     sibling = plain_sibling(mix, load_space("soft-roce"))
     assert (sibling.opcodes, sibling.signal_every) == (mix.opcodes, 1)
+
+
+READ = SPACE.base.with_(opcode=Opcode.READ)
+
+
+def reading(bps: float, host: str = "b") -> dict[str, Bound]:
+    return {host: Bound(bps, bps / 8 / 4096, "plain sibling")}
+
+
+def lined() -> Bounds:
+    return Bounds(lambda _workload: LINE, Calibration(), SPACE)
+
+
+def test_a_distrusted_sibling_bounds_nothing() -> None:
+    bounds = lined()
+    short = SPACE.base.with_(messages=(1024,))
+    bounds.distrust(short)
+    bounds.learn(short, reading(20e9))  # a sound run in between proves nothing
+    assert not bounds.known(short)
+    assert bounds.settled(short)
+    assert bounds.bracket(short) == (None, None)
+    assert not bounds.settled(SPACE.base)
+
+
+def test_relatives_bound_in_place_of_a_distrusted_sibling() -> None:
+    bounds = lined()
+    middle = SPACE.base.with_(messages=(1024,))
+    bounds.distrust(middle)
+    bounds.learn(SPACE.base.with_(messages=(512,)), reading(20e9))
+    bounds.learn(SPACE.base.with_(messages=(2048,)), reading(60e9))
+    fewer, more = bounds.bracket(middle)
+    assert fewer is not None
+    assert fewer.bps == 20e9
+    assert more is not None
+    assert more.bps == 60e9
+
+
+def test_only_plain_traffic_below_the_specification_is_compared() -> None:
+    bounds = lined()
+    bounds.learn(READ, reading(0.79 * LINE.bps, "a"))
+    bounds.learn(READ.with_(messages=(1024,)), reading(0.1 * LINE.bps, "a"))
+    others = bounds.relatives(READ, 0.2)
+    assert set(others) == {
+        SPACE.base,
+        SPACE.base.with_(opcode=Opcode.SEND),
+        SPACE.base.with_(qp_type=QpType.UC),
+        SPACE.base.with_(qp_type=QpType.UC, opcode=Opcode.SEND),
+    }
+    assert bounds.relatives(READ, 0.22) == ()
+    assert bounds.relatives(READ.with_(messages=(1024,)), 0.2) == ()  # short messages may cost more than their bytes
+    unbounded = Bounds(lambda _workload: UNBOUNDED, Calibration(), SPACE)
+    unbounded.learn(READ, reading(1e9, "a"))
+    assert unbounded.relatives(READ, 0.2) == ()
+    no_space = Bounds(lambda _workload: LINE, Calibration(), bounds.sibling)
+    no_space.learn(READ, reading(1e9, "a"))
+    assert no_space.relatives(READ, 0.2) == ()
+
+
+def test_a_plain_workload_reaches_what_is_specified_less_the_deficit() -> None:
+    bounds = lined()
+    assert not bounds.reaches(SPACE.base, 0.2)  # not measured
+    bounds.learn(SPACE.base, reading(0.81 * LINE.bps))
+    assert bounds.reaches(SPACE.base, 0.2)
+    assert not bounds.reaches(SPACE.base, 0.18)
+
+
+@pytest.mark.parametrize(
+    ("workload", "deep"),
+    [
+        (READ, True),
+        (READ.with_(sge_count=4, qps=64), True),
+        (READ.with_(messages=(1 << 20,), mr_bytes=1 << 20), True),
+        (READ.with_(qps=4), False),
+        (READ.with_(send_wq_depth=64), False),
+        (READ.with_(messages=(32768, 1 << 20), mr_bytes=1 << 20), False),
+    ],
+)
+def test_outpaced_traffic_is_bounded_by_the_specification_only_where_it_must_reach_it(
+    workload: Workload, deep: bool
+) -> None:
+    bounds = lined()
+    bounds.learn(READ, reading(50e9, "a"))
+    bounds.outpace(READ, SPACE.base)
+    assert bounds.is_outpaced(workload)
+    assert bounds.known(workload) is deep
+    assert bounds.tightest(workload).bps == LINE.bps
+    if deep:
+        assert bounds.tightest(workload).name == "specification (plain RC WRITE reaches it)"
+    assert not bounds.is_outpaced(SPACE.base)
+
+
+def test_an_outpaced_sibling_bounds_from_below_only() -> None:
+    bounds = lined()
+    bounds.learn(READ, reading(50e9, "a"))
+    bounds.outpace(READ, SPACE.base)
+    assert bounds.bracket(READ.with_(send_wq_depth=64)) == (None, None)
+    fewer, more = bounds.bracket(READ.with_(send_wq_depth=256))
+    assert fewer is not None
+    assert fewer.bps == 50e9
+    assert more is None
+
+
+def test_plain_traffic_is_not_its_own_calibration() -> None:
+    calibration = Calibration(tuple(CalibrationPoint(QpType.RC, Opcode.READ, size, 50e9) for size in (4096, 65536)))
+    bounds = Bounds(lambda _workload: LINE, calibration, SPACE)
+    short = READ.with_(messages=(4096,))
+    assert bounds.ceiling(READ).source == "specification"
+    assert bounds.ceiling(short).bps == 50e9
+    bounds.outpace(READ, SPACE.base)
+    assert bounds.ceiling(short).source == "specification"
+    unbounded = Bounds(lambda _workload: UNBOUNDED, calibration, SPACE)
+    assert unbounded.ceiling(READ).bps == 50e9

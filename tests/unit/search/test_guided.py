@@ -53,6 +53,37 @@ def test_the_same_seed_and_answers_give_the_same_proposals() -> None:
     assert proposals(guided(), 80) != proposals(guided(2), 80)
 
 
+def test_plain_traffic_of_every_transport_comes_first() -> None:
+    first = proposals(guided(), 12)
+    for size in (1024, 65536):
+        opcodes = [(QpType.RC, Opcode.WRITE), (QpType.RC, Opcode.SEND), (QpType.RC, Opcode.READ)]
+        opcodes += [(QpType.UC, Opcode.WRITE), (QpType.UC, Opcode.SEND)]
+        plain = [SPACE.base.with_(qp_type=kind, opcode=opcode, messages=(size,)) for kind, opcode in opcodes]
+        plain.append(SPACE.base.with_(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(min(size, 4096),)))
+        assert first[:6] == plain
+        first = first[6:]
+
+
+def test_plain_traffic_takes_no_random_start() -> None:
+    asked = proposals(guided(), 12 + RECIPE.guide.starts)
+    assert not any(SPACE.base.with_(qp_type=w.qp_type, opcode=w.opcode, messages=w.messages) == w for w in asked[12:])
+    search = guided()
+    driven = []
+    for _ in range(12 + RECIPE.guide.starts):
+        workload = search.ask()
+        driven.append(search.driven)
+        search.tell(workload, Answer(ProposalOutcome.MEASURED, measured(workload)))
+    assert set(driven) == {None}
+
+
+def test_plain_traffic_stays_in_a_narrow_space() -> None:
+    narrow = SPACE.narrowed({"qp_type": QpType.UC, "messages": (256,)}, {})
+    first = proposals(guided(space=narrow), 3)
+    assert [w.opcode for w in first[:2]] == [Opcode.WRITE, Opcode.SEND]
+    assert [w.messages for w in first] == [(256,)] * 3
+    assert first[2] != narrow.base
+
+
 def test_it_goes_where_the_counter_rises() -> None:
     def height(workloads: list[Workload]) -> float:
         driven = [w for w in workloads if w.qp_type is QpType.RC]

@@ -1,0 +1,106 @@
+"""Campaigns on testbeds whose plain traffic is itself anomalous."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collie.campaign.budget import Budget
+from collie.campaign.events import AnomalyConfirmed, RunFinished
+from collie.campaign.run import Campaign
+from collie.content.catalogs import load_catalog
+from collie.content.recipes import load_recipe
+from collie.content.subsystems import load_subsystem
+from collie.detect.bounds import Calibration
+from collie.detect.symptom import Symptom
+from collie.search.anomaly import Anomaly
+from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.testbed import SimulatedTestbed
+from collie.simulator.truth import Truth
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.space import Space
+from collie.workloads.workload import QpType
+from tests.support.planted import HEADER, SPACE
+from tests.support.searches import RANDOM
+
+SUBSYSTEMS = Path(__file__).parents[2] / "data" / "subsystems"
+UD = SPACE.narrowed({"qp_type": QpType.UD}, {})
+PLAIN = Mfs(
+    (
+        Condition("sge_count", Op.AT_MOST, 1),
+        Condition("mrs_per_qp", Op.AT_MOST, 1),
+        Condition("wqe_batch", Op.AT_MOST, 1),
+        Condition("direction", Op.EQUAL, "unidirectional"),
+        Condition("loopback", Op.EQUAL, False),
+    )
+)
+"""Covers every plain sibling and hardly any random workload."""
+MANY_SGES = Mfs((Condition("sge_count", Op.AT_LEAST, 6),))
+
+
+def searched(testbed: FakeTestbed, space: Space = UD, runs: int = 80) -> ListSink:
+    sink = ListSink()
+    Campaign(testbed, MemoryStore(HEADER), space, RANDOM, Budget(runs=runs), 1, (), Calibration()).run(sink)
+    return sink
+
+
+def found(sink: ListSink) -> list[Anomaly]:
+    return [event.anomaly for event in sink.of(AnomalyConfirmed)]
+
+
+def is_plain(anomaly: Anomaly) -> bool:
+    workload, base = anomaly.found_as, SPACE.base
+    kept = {name: workload.get(name) for name in ("qp_type", "opcode", "messages", "mr_bytes", "mtu")}
+    return workload == base.with_(**kept, qps=workload.qps, send_wq_depth=workload.send_wq_depth)
+
+
+def test_a_sick_sibling_is_the_find_and_not_the_workload_that_asked_for_it() -> None:
+    sink = searched(FakeTestbed((Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5), Planted(PLAIN))))
+    (first, *_) = anomalies = found(sink)
+    assert is_plain(first)
+    assert first.symptom is Symptom.PAUSE
+    assert len(anomalies) == 1
+    purposes = {event.record.run: event.record.purpose for event in sink.of(RunFinished)}
+    assert purposes[first.found_at_run] == "sibling"
+    reasons = [event.verdict.reason for event in sink.of(RunFinished) if event.verdict is not None]
+    assert any(reason.startswith("no bound is known: the plain sibling is itself anomalous") for reason in reasons)
+
+
+def test_a_sick_sibling_comes_before_a_suspicion_that_needed_no_bound() -> None:
+    sink = searched(FakeTestbed((Planted(MANY_SGES), Planted(PLAIN, severity=0.3))))
+    first = found(sink)[0]
+    assert is_plain(first)
+    suspected = next(
+        event for event in sink.of(RunFinished) if event.verdict is not None and event.verdict.is_anomalous
+    )
+    assert suspected.record.run < first.found_at_run
+
+
+def test_a_sibling_outside_the_space_is_no_suspicion() -> None:
+    space = UD.narrowed({"sge_count": 8}, {})
+    sink = searched(FakeTestbed((Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5), Planted(PLAIN))), space)
+    assert found(sink) == []
+
+
+@pytest.mark.parametrize("name", ["sick-datagrams", "sick-doorbells", "sick-reads", "sick-sends", "slow-reads"])
+def test_the_default_search_names_sick_plain_traffic_first(name: str) -> None:
+    file = load_subsystem(str(SUBSYSTEMS / f"{name}.yaml"), SubsystemFile)
+    sink = ListSink()
+    Campaign(
+        SimulatedTestbed(file, load_catalog("simulated"), seed=3),
+        MemoryStore(HEADER),
+        SPACE,
+        load_recipe("guided"),
+        Budget(runs=40),
+        3,
+        (),
+        Calibration(),
+    ).run(sink)
+    first, truth = found(sink)[0], Truth(file, SPACE)
+    assert is_plain(first)
+    assert first.found_at_run < 20
+    assert truth.verdict(first.workload).is_anomalous
+    assert truth.mechanism(first.workload) is file.witnesses[0].mechanism
