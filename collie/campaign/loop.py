@@ -269,7 +269,7 @@ class SearchLoop:
                 return  # the simpler workload comes first
             suspicion.taken = True
             probes = confirm(suspicion.workload, symptom, self._trust.rule, policy.void_runs)
-            confirmation, _ = await self._drive(lane, probes, "confirm", suspicion.floor)
+            confirmation, _ = await self._drive(lane, probes, "confirm", self._confirming_floor(suspicion))
         except LaneLost:
             suspicion.taken = False
             raise
@@ -295,6 +295,12 @@ class SearchLoop:
             self._measurer.retire(lane, f"{suspicion.verdict.reason}; another pair does not show it")
             raise _SetAside
 
+    def _confirming_floor(self, suspicion: Suspicion) -> float:
+        if suspicion.verdict.symptom is not Symptom.LOW_THROUGHPUT:
+            return suspicion.floor
+        deficit = self._recipe.thresholds.throughput_deficit
+        return max(suspicion.floor, deficit * self._recipe.confirmation.confirming_deficit)
+
     def _drop(self, suspicion: Suspicion, confirmation: Confirmed | None = None) -> None:
         if confirmation is None or not confirmation.deferred:
             self._trust.dropped()
@@ -316,7 +322,9 @@ class SearchLoop:
             return purpose == "extract"
         spent, lanes = self._measurer.budget_share, max(1, self._searching)
         one_after_another = -(-explanations // lanes) * _EXPLANATION_RUNS * lanes
-        return spent + one_after_another * spent / max(1, self._measurer.runs) >= 1.0
+        # A run that the device refuses, or that fails to set up, takes hardly any time.
+        measured = self._measurer.runs - self._measurer.unsupported - sum(self._measurer.failed.values())
+        return spent + one_after_another * spent / max(1, measured) >= 1.0
 
     async def _freshen_bound(self, lane: Lane, workload: Workload, siblings: int) -> None:
         if not self._measurer.knows_bound(workload):

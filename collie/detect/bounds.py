@@ -337,7 +337,8 @@ class Bounds:
     def bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
         """Return bounds from similar siblings with fewer and with more bytes in flight, each None if not measured.
 
-        Plain traffic gets no slower with longer or more messages in flight, so the bound lies between the two.
+        Plain traffic gets no slower with more queue pairs and with longer or more messages in flight, so the bound lies
+        between the two.
         """
         own = self.sibling(workload)
         below: list[float] = []
@@ -347,13 +348,11 @@ class Bounds:
                 continue
             rate = _median(runs)
             same = sibling.messages == own.messages
-            if sibling.bytes_outstanding <= own.bytes_outstanding and (
-                same or max(sibling.messages) <= min(own.messages)
-            ):
+            fewer = sibling.qps <= own.qps and sibling.bytes_outstanding <= own.bytes_outstanding
+            more = sibling.qps >= own.qps and sibling.bytes_outstanding >= own.bytes_outstanding
+            if fewer and (same or max(sibling.messages) <= min(own.messages)):
                 below.append(rate)
-            if sibling.bytes_outstanding >= own.bytes_outstanding and (
-                same or min(sibling.messages) >= max(own.messages)
-            ):
+            if more and (same or min(sibling.messages) >= max(own.messages)):
                 above.append(rate)
 
         def bound(rates: list[float], tightest: Callable[[list[float]], float]) -> Bound | None:

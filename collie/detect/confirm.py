@@ -45,6 +45,8 @@ class Confirmation:
         void_runs: limit on inconclusive or failed runs.
         fresh_siblings: runs of the plain sibling before a suspicion of low throughput is confirmed, for hosts that
             drift.
+        confirming_deficit: multiple of its threshold that missing throughput must reach in a confirming run. The bound
+            has an error that all runs share.
         clear_deficit: multiple of its threshold at which missing throughput is clear.
         borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear.
         false_chance: declared chance of a false anomaly in 1,000 runs.
@@ -54,6 +56,7 @@ class Confirmation:
     runs: Count = 12
     void_runs: Annotated[int, Limits(ge=0)] = 3
     fresh_siblings: Annotated[int, Limits(ge=0, le=100)] = 0
+    confirming_deficit: Factor = 1.05
     clear_deficit: Factor = 2.0
     borderline_siblings: Annotated[int, Limits(ge=0, le=100)] = 0
     false_chance: Ratio = 0.01

@@ -25,14 +25,14 @@ def test_a_finished_campaign_can_be_resumed_without_losing_anything(
     monkeypatch.chdir(tmp_path)
     diag = ["--recipe", "nsdi22-diag", "--seed", "1"]
     assert run(["search", *diag, "--budget", "40m", "--campaign", "c"]) == 0
-    assert run(["search", "--resume", "c", "--budget", "75m"]) == 0
+    assert run(["search", "--resume", "c", "--budget", "150m"]) == 0
     extended = anomalies(tmp_path / "c")
     assert [anomaly.complete for anomaly in extended].count(True) >= 2
     assert run(["search", "--resume", "c"]) == 0  # goes on with the longer budget, which is spent
     assert anomalies(tmp_path / "c") == extended
     assert run(["search", "--resume", "c", "--budget", "15runs"]) == 2
     assert anomalies(tmp_path / "c") == extended
-    assert run(["search", *diag, "--budget", "75m", "--campaign", "whole"]) == 0
+    assert run(["search", *diag, "--budget", "150m", "--campaign", "whole"]) == 0
     assert anomalies(tmp_path / "whole") == extended
 
 

@@ -36,7 +36,7 @@ def test_the_set_covers_the_finding_and_no_healthy_probe(box: tuple[Mfs, Workloa
     mfs, workload = box
     found, asked = run(workload, planted(mfs), Extraction(accepting=1, most_runs=most))
     assert asked[0] == workload
-    assert len(asked) == len(set(asked)) == found.runs <= most
+    assert len(asked) == found.runs <= most
     assert mfs.covers(found.workload)
     assert all(condition.holds(found.workload) for condition in found.mfs.conditions)
     inside = [probe for probe in asked if found.mfs.covers(probe)]
@@ -44,9 +44,9 @@ def test_the_set_covers_the_finding_and_no_healthy_probe(box: tuple[Mfs, Workloa
     assert found.confidence == (found.passed + 1) / (found.trials + 2)
     if len(asked) < most:
         assert found.complete
+    if found.complete and found.mfs.conditions:
         assert found.passed == found.trials
-    elif found.mfs.conditions:
-        assert found.complete is (found.passed == found.trials)
+        assert found.fresh_shows == found.fresh_runs == 9
 
 
 def around(workload: Workload, seed: int) -> list[Workload]:
@@ -62,7 +62,7 @@ def around(workload: Workload, seed: int) -> list[Workload]:
 
 
 def test_planted_sets_are_found_at_the_stated_cost() -> None:
-    """Some 25 bits: these seeds take 19 to 34 runs. The sets differ from the planted ones in 20 workloads of 4,000."""
+    """Some 25 bits and nine fresh runs: these seeds take 25 to 43. Sets and planted ones differ in 20 of 4,000."""
     taken, wrongly_covered, wrongly_left = [], 0, 0
     for seed in range(20):
         mfs, workload = planted_at(seed)
@@ -71,8 +71,8 @@ def test_planted_sets_are_found_at_the_stated_cost() -> None:
         for other in around(workload, seed):
             wrongly_covered += found.mfs.covers(other) and not mfs.covers(other)
             wrongly_left += mfs.covers(other) and not found.mfs.covers(other)
-    assert sum(taken) <= 490
-    assert max(taken) <= 35
+    assert sum(taken) <= 680
+    assert max(taken) <= 48
     assert wrongly_covered <= 24
     assert wrongly_left == 0
 
@@ -83,7 +83,7 @@ def test_extraction_ends_when_all_verdicts_are_alike(box: tuple[Mfs, Workload], 
     found, asked = run(box[1], lambda _workload: always)
     assert len(asked) <= Extraction().most_runs
     if always is SHOWS:
-        assert len(asked) <= 25
+        assert len(asked) <= 34
         assert found.complete
         assert found.mfs.conditions == ()
     if always not in (SHOWS, NORMAL):
@@ -102,8 +102,8 @@ def test_the_limit_of_runs_holds_and_the_result_is_incomplete_only_with_healthy_
     found, asked = run(box[1], lambda _: rng.choice((SHOWS, NORMAL)), Extraction(most_runs=most))
     assert len(asked) == found.runs <= most
     assert all(condition.holds(found.workload) for condition in found.mfs.conditions)
-    if found.mfs.conditions:
-        assert found.complete is (len(asked) < most or found.passed == found.trials)
+    if found.complete and found.mfs.conditions:
+        assert found.fresh_runs >= 9
 
 
 @given(boxes_with_a_point(), boxes_with_a_point())

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
-from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration, CalibrationPoint, at_sink, plain_sibling
+from collie.detect.bounds import (
+    UNBOUNDED,
+    Bound,
+    Bounds,
+    Calibration,
+    CalibrationPoint,
+    at_own_mtu,
+    at_sink,
+    plain_sibling,
+)
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
@@ -259,3 +268,16 @@ def test_plain_traffic_is_not_its_own_calibration() -> None:
     assert bounds.ceiling(short).source == "specification"
     unbounded = Bounds(lambda _workload: UNBOUNDED, calibration, SPACE)
     assert unbounded.ceiling(READ).bps == 50e9
+
+
+def test_a_sibling_of_more_queue_pairs_says_nothing_of_one_queue_pair() -> None:
+    """A queue pair has a rate of its own, however many bytes it has in flight."""
+    one = SPACE.base.with_(qps=1, send_wq_depth=4096, messages=(1024,))
+    many = one.with_(qps=16, send_wq_depth=16)
+    bounds = Bounds(lambda _workload: Bound(200e9, 1e9, "specification"), Calibration(), SPACE)
+    bounds.learn(bounds.sibling(many), {"b": at_own_mtu(many, 135e9, "plain sibling")})
+    assert bounds.sibling(many).bytes_outstanding < bounds.sibling(one).bytes_outstanding
+    assert bounds.bracket(one) == (None, None)
+    deeper = many.with_(send_wq_depth=64)
+    below, above = bounds.bracket(deeper)
+    assert (below is not None and below.bps, above) == (135e9, None)
