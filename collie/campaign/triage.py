@@ -247,8 +247,13 @@ class Triage:
         ]
 
     def explained_before(self, confirmed: ConfirmedAnomaly) -> list[Anomaly]:
-        """Return the explained anomalies whose sets cover one that another lane has explained meanwhile."""
+        """Return the explained anomalies whose sets cover one that another lane has explained meanwhile.
+
+        One inside a set whose cause it does not share has been compared.
+        """
         anomaly = confirmed.anomaly
+        if confirmed.inside is not None:
+            return []
         others = (other.anomaly for other in self._explained if other is not confirmed)
         return [other for other in others if anomaly.symptom.is_related(other.symptom) and _covers(other, anomaly)]
 
@@ -256,9 +261,9 @@ class Triage:
         """Join an anomaly with the explained one that is its cause, and return it."""
         if waiting in self.waiting:
             self.waiting.remove(waiting)
-        merged = dataclasses.replace(waiting.anomaly, same_as=explained.id)
-        self.keep(merged)
-        return merged
+        waiting.anomaly = dataclasses.replace(waiting.anomaly, same_as=explained.id)
+        self.keep(waiting.anomaly)
+        return waiting.anomaly
 
     def to_audit(self, workload: Workload, most: int) -> ConfirmedAnomaly | None:
         """Return the anomaly whose explanation covers a workload, if an audit is due.

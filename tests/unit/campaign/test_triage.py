@@ -52,3 +52,50 @@ def test_only_where_every_workload_shows_a_symptom_is_another_run_of_it_no_news(
     triage, _, suspicion = explained(Mfs(()), complete=complete)
     assert triage.observe(suspicion) is complete
     assert triage.suspicions == ([] if complete else [suspicion])
+
+
+def test_what_two_lanes_explained_is_compared_unless_it_lies_inside_the_other_as_another_cause() -> None:
+    triage, _, suspicion = explained(LOOPBACK, complete=True)
+    (first,) = triage.found.values()
+    second = ConfirmedAnomaly(
+        INSIDE, suspicion.verdict, suspicion.measurement, replace(first, id="a2", workload=INSIDE)
+    )
+    triage.explained(second)
+    assert [each.id for each in triage.explained_before(second)] == [first.id]
+    second.inside = LOOPBACK
+    assert triage.explained_before(second) == []
+
+
+def test_a_joined_anomaly_stays_joined_whatever_is_recorded_of_it_later() -> None:
+    triage, _, suspicion = explained(LOOPBACK, complete=True)
+    (first,) = triage.found.values()
+    second = ConfirmedAnomaly(
+        INSIDE, suspicion.verdict, suspicion.measurement, replace(first, id="a2", workload=INSIDE)
+    )
+    triage.explained(second)
+    triage.merge(second, first)
+    triage.keep(second.anomaly.with_reproduction())
+    assert triage.found["a2"].same_as == first.id
+
+
+def test_a_waiting_anomaly_is_covered_by_a_set_or_by_any_workload() -> None:
+    triage, _, suspicion = explained(LOOPBACK, complete=True)
+    (first,) = triage.found.values()
+    waiting = ConfirmedAnomaly(
+        INSIDE, suspicion.verdict, suspicion.measurement, replace(first, id="a2", workload=INSIDE)
+    )
+    triage.waiting.append(waiting)
+    assert triage.covered_by(first) == triage.covered_by(replace(first, mfs=Mfs(()))) == [waiting]
+    waiting.anomaly = replace(waiting.anomaly, workload=SPACE.base)
+    assert triage.covered_by(first) == []
+
+
+def test_the_first_covered_proposals_are_audits_and_then_one_of_ten() -> None:
+    triage, _, _ = explained(LOOPBACK, complete=True)
+    audits = []
+    for number in range(1, 31):
+        if (audited := triage.to_audit(INSIDE, 2)) is not None:
+            audited.audits += 1
+            audits.append(number)
+    assert audits == [1, 2, 10, 20, 30]
+    assert triage.to_audit(INSIDE, 0) is None
