@@ -195,9 +195,10 @@ class OpenSshRemote:
         file, alias = self._known_hosts, {}
         if self._host.host_key:
             with self._lock:  # `close` may remove the folder while a session begins
-                self._keys = self._keys or tempfile.TemporaryDirectory(prefix=_KEYS_PREFIX)
+                if self._keys is None:  # written once: an ssh that is starting may be reading it
+                    self._keys = tempfile.TemporaryDirectory(prefix=_KEYS_PREFIX)
+                    (Path(self._keys.name) / "known_hosts").write_text(f"{self.name} {self._host.host_key}\n")
                 file = Path(self._keys.name) / "known_hosts"
-                file.write_text(f"{self.name} {self._host.host_key}\n")
             alias = {"HostKeyAlias": self.name}
         if file is None:
             return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -190,3 +191,18 @@ def test_a_channel_closes_under_a_line_that_is_sent(tmp_path: Path, monkeypatch:
         channel.close()
         with pytest.raises(HostUnreachable, match="the channel is closed"):
             sending.result(SOON)
+
+
+def test_the_file_of_a_pinned_key_is_written_once(
+    ssh_host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ssh that is starting can be reading it while the next one begins."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    remote = OpenSshRemote(ssh_host, config_file="/dev/null")
+    remote.run(["true"], SOON)
+    (file,) = tmp_path.rglob("known_hosts")
+    written = file.stat().st_mtime_ns
+    remote.run(["true"], SOON)
+    assert file.stat().st_mtime_ns == written
+    remote.close()
+    assert not file.exists()
