@@ -18,6 +18,7 @@ from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
 from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Capabilities
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
 OUTAGE = "data path"  # first words in the `cause` of a run whose data path was dead
@@ -25,10 +26,11 @@ OUTAGE = "data path"  # first words in the `cause` of a run whose data path was 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run that ended with a measurement."""
+    """A run that ended with a measurement. Its set-up `stands` if another phase can follow on it."""
 
     measurement: Measurement
     elapsed_seconds: float
+    stands: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +125,16 @@ class Testbed(Protocol):
     def specification(self, workload: Workload) -> Bound:
         """Return the data sheet's limits for a workload, infinite without a data sheet."""
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
-        """Set up fresh queue pairs, run one workload, and tear everything down.
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
+        """Run one workload: on fresh queue pairs that are torn down afterwards, or as a phase of a set-up.
 
         Args:
             workload: must break no verbs constraint.
             run: number within the campaign. With the seed it determines the noise of a simulated run.
             watch: receives every sample. The first reason that it returns stops traffic at once, and becomes
                 `stopped` of the measurement.
+            on: the set-up that this run is a phase of. It is used if it still stands here, and else made anew. Afterwards
+                it stands until a run on another one, `foreign_uses` or `close`, if `Measured.stands` says so.
 
         Raises:
             TestbedError: the testbed is gone. If only this run fails, the result says so.
@@ -230,6 +234,8 @@ class RunRecord:
         finished_at_seconds: testbed time.
         verdict: None before `CampaignStore.annotate`, and for a run without a measurement.
         driven: the counter that the strategy was driving, if any.
+        set_up: the run that made the set-up of which this run is a phase. None if the run has one of its own.
+        made_for: the workload that the set-up was made for, with `set_up`.
     """
 
     run: int
@@ -239,6 +245,8 @@ class RunRecord:
     finished_at_seconds: float
     verdict: Verdict | None = None
     driven: str | None = None
+    set_up: int | None = None
+    made_for: Workload | None = None
 
     @property
     def without_series(self) -> RunRecord:

@@ -30,11 +30,12 @@ from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard, LimitUsage
 from collie.detect.measurement import Watch
 from collie.errors import StoreError, TestbedError
-from collie.ports import CampaignStore, PairLost, ProgressSink, RunRecord, RunResult, Testbed
+from collie.ports import CampaignStore, Measured, PairLost, ProgressSink, RunRecord, RunResult, Testbed
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
-Begin = Callable[[Workload, int, Watch | None], "Future[RunResult]"]
-"""Begins a run of a workload, with its number and its watch."""
+Begin = Callable[[Workload, int, Watch | None, SetUp | None], "Future[RunResult]"]
+"""Begins a run of a workload, with its number, its watch and the set-up that it is a phase of."""
 
 T = TypeVar("T")
 
@@ -50,10 +51,16 @@ class LaneLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """The request of a coroutine for a run. Awaiting it gives the record."""
+    """The request of a coroutine for a run. Awaiting it gives the record.
+
+    `made_for` names the set-up that the run is a phase of. The lane's set-up is used if it was made for this workload,
+    unless the run is to be `first` on a new one. Without it, the run has a set-up of its own.
+    """
 
     workload: Workload
     purpose: str
+    made_for: Workload | None = None
+    first: bool = False
 
     def __await__(self) -> Generator[RunRequest, RunRecord, RunRecord]:
         record = yield self
@@ -70,6 +77,7 @@ class Lane:
     Attributes:
         runs: number of runs delivered.
         failed: workloads in a row that failed to set up.
+        set_up: the set-up that stands, with the run that made it.
         driven, temperature: values of the strategy at its last proposal for the lane.
     """
 
@@ -77,8 +85,23 @@ class Lane:
     begin: Begin
     runs: int = 0
     failed: list[Workload] = field(default_factory=list)
+    set_up: SetUp | None = None
+    set_up_by: int | None = None
     driven: str | None = None
     temperature: float | None = None
+
+    def prepare(self, run: int, request: RunRequest) -> None:
+        """Keep the set-up if the request is a phase of it, else let go of it."""
+        if request.made_for is None:
+            self.set_up = self.set_up_by = None
+        elif request.first or self.set_up is None or self.set_up.made_for != request.made_for:
+            self.set_up, self.set_up_by = SetUp(request.made_for), run
+
+    def conclude(self, record: RunRecord) -> None:
+        """Count a delivered run. Its set-up stands if the result says so."""
+        self.runs += 1
+        stands = isinstance(record.result, Measured) and record.result.stands
+        self.set_up = self.set_up.after(record.workload) if self.set_up is not None and stands else None
 
 
 class _Recorded(NamedTuple):
@@ -210,13 +233,14 @@ class LaneScheduler:
     def _begin(self, lane: Lane, request: RunRequest) -> _UnderWay:
         self.runs += 1
         run, recorded = self.runs, self._recorded.pop(self.runs, None)  # each recorded run is used once
+        lane.prepare(run, request)
         if recorded is None:
             self._sink.on_event(RunBegun(run, request.purpose))
             watch = self._guard.watch(virtual_time=self._virtual_time)
-            pending = lane.begin(request.workload, run, watch)
+            pending = lane.begin(request.workload, run, watch, lane.set_up)
             return _UnderWay(lane, request, run, self.elapsed_seconds, pending=pending, watch=watch)
         then = recorded.record
-        if (then.workload, then.purpose) != (request.workload, request.purpose):
+        if (then.workload, then.purpose, then.made_for) != (request.workload, request.purpose, request.made_for):
             raise StoreError(
                 f"run {run} on record is a {then.purpose} run of another workload than this program would do "
                 "next; the campaign comes from another version of Collie or its files were changed: start a new one"
@@ -227,14 +251,22 @@ class LaneScheduler:
         end = under_way.end(self._earliest_end)
         record, usage = under_way.recorded or self._put_on_record(under_way, end)
         self._guard.account(usage, under_way.watch)
-        under_way.lane.runs += 1
+        under_way.lane.conclude(record)
         self.elapsed_seconds = end
         return record
 
     def _put_on_record(self, under_way: _UnderWay, end: float) -> _Recorded:
         assert under_way.pending is not None
         request = under_way.request
-        record = RunRecord(under_way.run, request.purpose, request.workload, under_way.pending.result(), end)
+        record = RunRecord(
+            under_way.run,
+            request.purpose,
+            request.workload,
+            under_way.pending.result(),
+            end,
+            set_up=under_way.lane.set_up_by,
+            made_for=request.made_for,
+        )
         if isinstance(record.result, PairLost):
             self._losses.append((self.runs, record))
         else:
@@ -263,12 +295,16 @@ def alone(testbed: Testbed) -> Lane:
 
 
 def at_once(
-    measure: Callable[[Workload, int, Watch | None], RunResult], workload: Workload, run: int, watch: Watch | None
+    measure: Callable[[Workload, int, Watch | None, SetUp | None], RunResult],
+    workload: Workload,
+    run: int,
+    watch: Watch | None,
+    on: SetUp | None = None,
 ) -> Future[RunResult]:
     """Run to the end and return the completed future."""
     done: Future[RunResult] = Future()
     try:
-        done.set_result(measure(workload, run, watch))
+        done.set_result(measure(workload, run, watch, on))
     except Exception as error:
         done.set_exception(error)
     return done

@@ -43,6 +43,7 @@ from collie.readings.policy import WindowPolicy
 from collie.readings.victim import ALONE_RUNS, MIN_MTU, victim, why_none
 from collie.workloads.plan import ROLES, hosts, sinks
 from collie.workloads.pruning import Capabilities
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
 logger = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ class HostsTestbed:
         """The common capabilities of the hosts, from their agents."""
         return capabilities([endpoint.described for endpoint in self._ready(self._sessions)])
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         """Run one workload with fresh queue pairs."""
         started = self._clock.monotonic()
         roles = hosts(workload)

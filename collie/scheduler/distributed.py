@@ -37,6 +37,7 @@ from collie.scheduler import worker as in_worker
 from collie.scheduler.local import LocalPairs
 from collie.scheduler.worker import Open, WorkerReply
 from collie.workloads.pruning import Capabilities
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
@@ -240,9 +241,9 @@ class WorkerPair:
         known: Capabilities = self._asked(attrgetter("capabilities"))
         return known
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         """Run a workload in the worker, then replay the samples to the watch."""
-        result = self._asked(partial(in_worker.measure, workload, run, watch))
+        result = self._asked(partial(in_worker.measure, workload, run, watch, on))
         if isinstance(result, Measured):
             replayed(result.measurement, watch)
         return result

@@ -16,6 +16,7 @@ from collie.detect.measurement import Watch
 from collie.errors import TestbedError
 from collie.ports import ForeignUse, PairLost, RunResult, Testbed, TestbedInfo
 from collie.workloads.pruning import Capabilities
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
@@ -60,9 +61,9 @@ class LocalPairs:
         """Return the data sheet's bound."""
         return self._first(lambda testbed: testbed.specification(workload))
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         """Run a workload on the first testbed."""
-        return self._first(lambda testbed: testbed.measure(workload, run, watch))
+        return self._first(lambda testbed: testbed.measure(workload, run, watch, on))
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Watch the ports of all testbeds at once."""
@@ -90,13 +91,13 @@ class LocalPairs:
     def _lane(self, name: str, testbed: Testbed) -> Lane:
         if name in self.absent:
             lost = PairLost(name, self.absent[name], 0.0)
-            return Lane(name, partial(at_once, lambda _workload, _run, _watch: lost))
+            return Lane(name, partial(at_once, lambda *_asked: lost))
         virtual_time = testbed.info.virtual_time
 
-        def run(workload: Workload, run: int, watch: Watch | None) -> RunResult:
+        def run(workload: Workload, run: int, watch: Watch | None, on: SetUp | None) -> RunResult:
             began = monotonic()
             try:
-                return testbed.measure(workload, run, watch)
+                return testbed.measure(workload, run, watch, on)
             except TestbedError as error:
                 self.absent[name] = str(error)
                 return PairLost(name, str(error), 0.0 if virtual_time else monotonic() - began)

@@ -17,6 +17,7 @@ from collie.detect.bounds import Bound
 from collie.detect.measurement import Sample, Watch
 from collie.errors import CollieError
 from collie.ports import RunResult, Testbed, TestbedInfo
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ def info(testbed: Testbed) -> TestbedInfo:
     return testbed.info
 
 
-def measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed) -> RunResult:
+def measure(workload: Workload, run: int, watch: Watch | None, on: SetUp | None, testbed: Testbed) -> RunResult:
     """Run a workload until `watch` stops it or this worker leaves its scheduler."""
     from distributed import get_worker  # always present in a worker
 
@@ -128,7 +129,7 @@ def measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed)
             return reason
         return None if worker.status.name in _AT_WORK else "the worker has left its scheduler"
 
-    return testbed.measure(workload, run, stops)
+    return testbed.measure(workload, run, stops, on)
 
 
 def specification_beside(key: str, workload: Workload) -> Bound | None:

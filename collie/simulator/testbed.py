@@ -30,6 +30,7 @@ from collie.simulator.specification import specification
 from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.plan import HOST_A, HOST_B, flows
 from collie.workloads.pruning import Capabilities, Restriction
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Direction, Workload
 
 HOSTS: Final = (HOST_A, HOST_B)
@@ -44,6 +45,10 @@ _CURED_HOSTS: Final = 256
 
 _Pair = tuple[float | None, float | None]
 _Counters = Mapping[str, float | None]
+
+
+PHASE_SECONDS: Final = 8.0
+"""Virtual time of each phase after the first of its set-up: start-up and window."""
 
 
 def elapsed_seconds(workload: Workload) -> float:
@@ -119,7 +124,7 @@ class SimulatedTestbed:
         """Return the data sheet's bound."""
         return specification(self._subsystem, workload)
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         """Evaluate the model and add this run's noise.
 
         Raises:
@@ -127,7 +132,7 @@ class SimulatedTestbed:
         """
         if self._closed:
             raise TestbedError("the simulated testbed is closed")
-        elapsed = elapsed_seconds(workload)
+        elapsed = PHASE_SECONDS if on is not None and on.before else elapsed_seconds(on.made_for if on else workload)
         if reason := unsupported_reason(self._subsystem, workload):
             return Unsupported(reason, 1.0)
         noise = self._random_part(run)
@@ -137,7 +142,7 @@ class SimulatedTestbed:
         hosts = self._hosts_without(absent(self._show_rates, self._seed, run))
         measured = replayed(self._measurement(hosts, workload, noise), watch)
         unused = len(_RAMP) * SAMPLE_SECONDS - measured.window_seconds if measured.stopped else 0.0
-        return Measured(measured, elapsed - unused)
+        return Measured(measured, elapsed - unused, stands=on is not None and not measured.stopped)
 
     def _random_part(self, run: int) -> RunNoise | None:
         hard = self._hardships.outliers is not None or self._hardships.drift > 0

@@ -18,6 +18,7 @@ from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedIn
 from collie.workloads.feature import Mfs
 from collie.workloads.plan import hosts, shares, sinks
 from collie.workloads.pruning import Capabilities
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
 FAKE_CATALOG = Catalog(
@@ -85,7 +86,7 @@ class FakeTestbed:
         """Return the line rate."""
         return Bound(self.line_bps, self.line_bps / 8 * packets_per_byte(workload), "specification")
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         """Return the planted result of the workload."""
         if self.closed:
             raise TestbedError("the fake testbed is closed")

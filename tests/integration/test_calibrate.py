@@ -13,6 +13,7 @@ from collie.detect.measurement import Watch
 from collie.ports import RunResult
 from collie.store import calibrations
 from collie.testing.fakes import FakeTestbed
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.command import answer, collie
 
@@ -23,7 +24,7 @@ class _Breaking(FakeTestbed):
 
     folder: Path = Path()
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         if not self.measured:
             self.folder.rmdir()
             self.folder.write_text("")

@@ -31,6 +31,7 @@ from collie.testing.fake_agent import fake_agent_program
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Capabilities, Restriction
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.local_remote import LocalRemote
 
@@ -212,7 +213,9 @@ class Endless(FakeTestbed):
 
     reached = threading.Event()
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> ports.RunResult:
+    def measure(
+        self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+    ) -> ports.RunResult:
         self.wait()
         return super().measure(workload, run, watch)
 
@@ -316,7 +319,9 @@ def test_a_run_that_cannot_be_set_up_is_tried_again_and_then_said() -> None:
 class _Dying(FakeTestbed):
     """A testbed whose first run sends pause, and then is no more."""
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> ports.RunResult:
+    def measure(
+        self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+    ) -> ports.RunResult:
         if run == 1 and watch is not None:
             watch(Sample(1.0, "a", {"tx_pause_ratio": 0.9}))
             raise AgentError("a", "conversation", "the agent ended")

@@ -18,6 +18,7 @@ from collie.ports import Measured, RunRecord, RunResult, TestbedInfo
 from collie.scheduler.local import LocalPairs
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.pairs import PLAIN, fakes, track, turns
 from tests.support.planted import HEADER
@@ -70,7 +71,7 @@ class _Real(FakeTestbed):
     def info(self) -> TestbedInfo:
         return replace(super().info, virtual_time=False)
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         self.meet.wait(30)
         return super().measure(workload, run, watch)
 

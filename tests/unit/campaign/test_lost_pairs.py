@@ -18,6 +18,7 @@ from collie.ports import Measured, PairLost, RunRecord, RunResult, TestbedInfo
 from collie.scheduler.local import LocalPairs
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.pairs import LATE, PLAIN, PLANTED, fakes, search, track, turns
 from tests.support.planted import HEADER
@@ -30,7 +31,7 @@ class _Mortal(FakeTestbed):
     dies_in: int | None = None
     dead: bool = False
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         self.dead |= run == self.dies_in
         if self.dead:
             raise HostUnreachable("host-b", "192.0.2.7", "timed out")

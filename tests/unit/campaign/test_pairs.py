@@ -16,6 +16,7 @@ from collie.ports import RunResult, SetupFailed
 from collie.search.recipe import Recipe
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.pairs import LATE, PLAIN, PLANTED, RANDOM, fakes, lanes, search
 from tests.support.planted import HEADER, LOOPBACK, MANY_SGES
@@ -103,7 +104,9 @@ def test_inconclusive_runs_refute_nothing() -> None:
     """Pair 1 sees what pair 2 cannot even set up."""
 
     class Refusing(FakeTestbed):
-        def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        def measure(
+            self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+        ) -> RunResult:
             if LOOPBACK.covers(workload):
                 return SetupFailed("qp timeout", "no connection", 3.0)
             return super().measure(workload, run, watch)
@@ -119,7 +122,7 @@ class _Wedged(FakeTestbed):
     after: int = 15
     mended: bool = False
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         result = super().measure(workload, run, watch)
         if self.runs > self.after and not self.mended:
             return SetupFailed("create_qp EIO", "host b: agent step create_qp: EIO", 0.5)

@@ -18,6 +18,7 @@ from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import QpType, Workload
 from tests.support.planted import HEADER, LOOPBACK, MANY_SGES
 from tests.support.searches import RANDOM, search
@@ -97,7 +98,7 @@ class _NarrowerOnceExplained(FakeTestbed):
 
     sink: ListSink
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         if self.sink.of(AnomalyExplained):
             batches = Mfs((Condition("loopback", Op.EQUAL, True), Condition("wqe_batch", Op.AT_LEAST, 16)))
             self.planted = (Planted(batches),)
@@ -143,7 +144,7 @@ class _SilentOnceExplained(FakeTestbed):
 
     sink: ListSink
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         result = super().measure(workload, run, watch)
         explained = [event.anomaly.mfs for event in self.sink.of(AnomalyExplained)]
         if isinstance(result, Measured) and any(mfs.covers(workload) for mfs in explained):
@@ -173,7 +174,7 @@ class _Mortal(FakeTestbed):
         super().__init__(planted, setup_failure_ratio=0.05, noise=0.01)
         self._left = runs
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         self._left -= 1
         if self._left < 0:
             raise TestbedError("host b is gone")
@@ -183,7 +184,7 @@ class _Mortal(FakeTestbed):
 class _Deadly(FakeTestbed):
     """Loses a host to every workload with loopback."""
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         result = super().measure(workload, run, watch)
         return HostLost("host-b", "answers nobody", 60.0) if workload.loopback else result
 
@@ -252,7 +253,7 @@ class _Interrupted(FakeTestbed):
 
     outages = frozenset({20, 21, 25})
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         if run in self.outages:
             return SetupFailed(f"{OUTAGE} dead", "data path a -> b: link: eth1 of b is down", 50.0)
         return super().measure(workload, run, watch)
@@ -263,7 +264,7 @@ class _Killed(FakeTestbed):
 
     killer: Workload | None = None
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         if run > 20 and self.killer is None:
             self.killer = workload
         if workload == self.killer:

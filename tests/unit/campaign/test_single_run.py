@@ -13,6 +13,7 @@ from collie.detect.symptom import Symptom
 from collie.ports import Measured, RunResult
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, Workload
 from tests.support.planted import MANY_SGES, SPACE
 from tests.support.searches import CASE, bench
@@ -134,7 +135,7 @@ class Pausing(FakeTestbed):
 
     pausing = False
 
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         result = super().measure(workload, run, watch)
         if not self.pausing or not isinstance(result, Measured):
             return result

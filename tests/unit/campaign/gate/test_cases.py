@@ -13,6 +13,7 @@ from collie.detect.measurement import Watch
 from collie.ports import RunResult, SetupFailed
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, Planted
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.gates import A1, A2, BOTH, changes, gate, measurer
 from tests.support.planted import HEADER, LOOPBACK
@@ -60,7 +61,9 @@ def test_what_could_not_be_confirmed_is_not_healthy() -> None:
     class Once(FakeTestbed):
         """Shows an anomaly once; after that its traffic fails to set up."""
 
-        def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        def measure(
+            self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+        ) -> RunResult:
             if workload in self.measured:
                 self.measured.append(workload)
                 return SetupFailed("qp timeout", "no connection", 3.0)
