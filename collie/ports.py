@@ -133,8 +133,8 @@ class Testbed(Protocol):
             run: number within the campaign. With the seed it determines the noise of a simulated run.
             watch: receives every sample. The first reason that it returns stops traffic at once, and becomes
                 `stopped` of the measurement.
-            on: the set-up that this run is a phase of. It is used if it still stands here, and else made anew. Afterwards
-                it stands until a run on another one, `foreign_uses` or `close`, if `Measured.stands` says so.
+            on: the set-up that this run is a phase of. It is used if it still stands here, and else made anew. If
+                `Measured.stands`, it stands afterwards, until a run on another one, `foreign_uses` or `close`.
 
         Raises:
             TestbedError: the testbed is gone. If only this run fails, the result says so.

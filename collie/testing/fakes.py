@@ -65,6 +65,7 @@ class FakeTestbed:
     unsupported: Callable[[Workload], str | None] = lambda _workload: None
     noise: float = 0.0
     run_seconds: float = 30.0
+    phase_seconds: float = 5.0
     pause_counters: bool = True
     others: Sequence[ForeignUse] = ()
     measured: list[Workload] = field(default_factory=list)
@@ -99,7 +100,9 @@ class FakeTestbed:
         observed = next((plant for plant in self.planted if plant.mfs.covers(workload)), None)
         if observed is not None and rng.random() >= observed.shows:
             observed = None
-        return Measured(replayed(self._measurement(workload, observed, rng), watch), self.run_seconds)
+        seconds = self.phase_seconds if on is not None and on.before else self.run_seconds
+        measured = replayed(self._measurement(workload, observed, rng), watch)
+        return Measured(measured, seconds, stands=on is not None and not measured.stopped)
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Return `others`."""

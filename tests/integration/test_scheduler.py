@@ -170,7 +170,7 @@ def test_watches_act_in_the_worker_errors_come_as_words_and_pairs_move_to_a_work
             cluster.scheduler_address, {"one": FakeTestbed, "two": FakeTestbed, "three": partial(_Gone)}
         )
         with workers(cluster, 1):
-            runs = [lane.begin(Workload(), 1, None).result() for lane in pairs.lanes]
+            runs = [lane.begin(Workload(), 1, None, None).result() for lane in pairs.lanes]
             assert runs[:2] == [FakeTestbed().measure(Workload(), 1)] * 2
             assert runs[2] == PairLost("three", "host host-b (192.0.2.7) cannot be reached: timed out", 0.0)
             assert len(set(pairs._workers._driven_by.values())) > 1
@@ -202,7 +202,7 @@ def test_a_scheduler_that_is_slow_is_waited_for_and_one_that_hangs_is_named_and_
         pairs = DistributedPairs(cluster.scheduler_address, opens, patience=Patience(answer_seconds=deadlines))
         with hanging(cluster, 120.0):
             deadlines[:] = [0.25, 0.25]
-            lost = pairs.lanes[0].begin(Workload(), 2, None).result()
+            lost = pairs.lanes[0].begin(Workload(), 2, None, None).result()
             assert isinstance(lost, PairLost)
             assert lost.detail == f"scheduler {cluster.scheduler_address} does not answer within 0.5 s"
             deadlines[:] = [600.0]
@@ -276,7 +276,7 @@ def test_a_worker_that_has_left_its_scheduler_stops_its_run(
     worker = SimpleNamespace(status=SimpleNamespace(name=status))
     monkeypatch.setattr(distributed, "get_worker", lambda: worker)
     testbed = testbeds.open_testbed(ADAPTERS, CHOICE.testbed, 1)
-    stopped = measured(in_worker.measure(Workload(), 1, None, testbed)).stopped
+    stopped = measured(in_worker.measure(Workload(), 1, None, None, testbed)).stopped
     assert stopped == ("the worker has left its scheduler" if stops else None)
 
 

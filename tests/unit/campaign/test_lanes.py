@@ -91,8 +91,8 @@ def test_runs_of_real_pairs_that_seem_to_end_together_are_replayed_in_their_orde
     result = FakeTestbed().measure(PLAIN, 1)
     assert isinstance(result, Measured)
     begins: dict[str, Begin] = {
-        "one": lambda _workload, _run, _watch: late,
-        "two": partial(at_once, lambda _workload, _run, _watch: replace(result, elapsed_seconds=10.0)),
+        "one": lambda *_asked: late,
+        "two": partial(at_once, lambda *_asked: replace(result, elapsed_seconds=10.0)),
     }
 
     async def first(heard: list[int]) -> None:
