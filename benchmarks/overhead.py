@@ -31,7 +31,7 @@ from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
 
 WARM_UP_SECONDS = WindowPolicy().warm_up_seconds
-STEPS = ("prepare", "connect", "start", "traffic", "stop", "destroy")
+STEPS = ("prepare", "connect", "phase", "start", "traffic", "stop", "destroy")
 
 
 class Log:

@@ -35,11 +35,20 @@ class Forked:
         self.engines = Engines(make_engine, dict.fromkeys(roles, fields["qps"]), processes)
         ends = [{"key": key, "role": role, "qps": fields["qps"], "workload": fields} for key, role in roles.items()]
         where = {"device": "fake0", "port": 1, "gid_index": 0, "data_path": None}
-        self.prepared = self.ask("prepare", ends=ends, verify=True, **where)
+        self.ends = ends
+        self.prepared = self.ask("prepare", ends=ends, **where)
         if self.prepared["ok"]:
             endpoints = self.prepared["endpoints"]
             peers = dict(zip(endpoints, reversed(endpoints.values()), strict=True))
             assert self.ask("connect", peers=peers, seconds=1.0)["ok"]
+
+    def start(self, **workload: Any) -> None:
+        """Begin a phase, of the set-up's own workload with changes."""
+        ends = [{**end, "workload": {**end["workload"], **workload}} for end in self.ends]
+        ends = [{**end, "qps": end["workload"]["qps"]} for end in ends]
+        begun = self.ask("phase", ends=ends, verify=True)
+        assert begun["ok"], begun
+        assert self.ask("start")["ok"]
 
     def ask(self, do: str, **fields: Any) -> dict[str, Any]:
         """Return the one answer of all engines."""
@@ -95,7 +104,7 @@ def test_engines_that_share_a_flow_count_every_message_of_it_once(
 ) -> None:
     run = fork(processes, **TRAFFIC[name])
     assert len(run.prepared["endpoints"]["a-a/responder"]["engines"]) == len(run.engines.pids) == processes
-    assert run.ask("start")["ok"]
+    run.start()
     run.wait(lambda: run.requester["qp_messages"]["min"] >= 200)
     assert run.ask("stop", drain_seconds=PATIENCE_SECONDS)["drained"]
     sent, received = run.requester, run.responder
@@ -113,7 +122,7 @@ def test_engines_that_share_a_flow_count_every_message_of_it_once(
 
 def test_engines_do_not_outlive_an_agent_that_stands_still(fork: Callable[..., Forked]) -> None:
     run = fork(2, silence_seconds=1.0, opcode="WRITE")
-    assert run.ask("start")["ok"]
+    run.start()
     began = time.monotonic()
     run.wait(lambda: time.monotonic() > began + 2.0)
     assert not run.engines.ended, "its agent is at work"
@@ -123,7 +132,7 @@ def test_engines_do_not_outlive_an_agent_that_stands_still(fork: Callable[..., F
 
 def test_an_engine_that_dies_is_noticed_and_named(fork: Callable[..., Forked]) -> None:
     run = fork(2, opcode="WRITE")
-    assert run.ask("start")["ok"]
+    run.start()
     pid = run.engines.pids[1]
     os.kill(pid, signal.SIGKILL)
     run.wait(lambda: run.engines.receive() is None and run.engines.ended)

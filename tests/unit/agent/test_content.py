@@ -95,7 +95,7 @@ def test_nothing_is_certain_where_messages_may_be_lost_or_land_anywhere(fields: 
 
 def compared(item: Workload, memory: bytes, completed: int) -> dict[str, Any]:
     content = Content(item, 1, len(memory))
-    return verify(item, False, content, lambda pair, mr: memory, 1, completed)
+    return verify(item, False, content, lambda pair, mr: memory, 1, completed, {})
 
 
 def test_a_changed_byte_is_found_with_its_place() -> None:

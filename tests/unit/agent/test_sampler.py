@@ -207,7 +207,7 @@ def totals_of(run: report.Run, number: int = 0) -> totals.Totals:
 
 def run_of(ends: dict[str, int], plans: dict[str, Any], processes: int = 1) -> report.Run:
     run = report.Run(Engines(StillEngine, ends, processes), "rxe0", 1, None)  # type: ignore[arg-type]
-    run.plans, run.phase = plans, "running"
+    run.plans, run.state = plans, "running"
     return run
 
 
