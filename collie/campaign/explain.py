@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from collie.campaign.events import AnomalyExplained, AnomalyMerged
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
-from collie.campaign.triage import ConfirmedAnomaly, Suspicion, Triage
+from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
 from collie.campaign.trust import Trust
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import ProgressSink
@@ -40,11 +40,11 @@ class Drive(Protocol):
         probes: Generator[Workload, Verdict | None, Result],
         purpose: str,
         floor: float = 0.0,
-        room_for: Workload | None = None,
+        about: Observation | None = None,
     ) -> tuple[Result, int]:
         """Send the generator the verdicts, and return its result and the number of runs.
 
-        With `room_for`, runs are phases of set-ups that have the capacity of this workload, too.
+        Questions `about` an observation are phases where they fit, and are judged as far as its symptom goes.
         """
 
 
@@ -83,7 +83,7 @@ class Explainer:
         extraction = MfsExtraction(anomaly.workload, anomaly.symptom, self._recipe.extraction, around)
         with self._triage.explaining(confirmed):
             while not extraction.is_over:
-                _, asked = await self._drive(lane, extraction.questions(), "extract", floor, room_for=anomaly.workload)
+                _, asked = await self._drive(lane, extraction.questions(), "extract", floor, about=confirmed)
                 _, claimed = await self._drive(lane, extraction.claims(), "claim", floor)
                 runs += asked + claimed
         extracted = extraction.result()
@@ -136,12 +136,12 @@ class Explainer:
             probes = compare(
                 anomaly.workload, verdict, self._covering(explained), self._space, self._trust.rule, void_runs
             )
-            joined, _ = await self._drive(lane, probes, "control", room_for=anomaly.workload)
+            joined, _ = await self._drive(lane, probes, "control", about=waiting)
             while joined.needless is not None and await self._widened(lane, explained, joined.needless):
                 probes = compare(
                     anomaly.workload, verdict, self._covering(explained), self._space, self._trust.rule, void_runs
                 )
-                joined, _ = await self._drive(lane, probes, "control", room_for=anomaly.workload)
+                joined, _ = await self._drive(lane, probes, "control", about=waiting)
         if joined.same:
             self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained.anomaly)))
         elif waiting.anomaly.complete:

@@ -193,6 +193,7 @@ class SearchLoop:
                 break
             phases.append(await self._recorded(lane, proposal, PhaseOf(made_for)))
         # A verdict can take a run of the plain sibling, which ends the set-up. So the phases are judged afterwards.
+        await self._measurer.measuring_siblings(lane, [record for _, record in phases])
         for proposal, record in phases:
             lane.driven, lane.temperature = proposal.driven, proposal.temperature
             self._heard(lane, record, await self._measurer.judging_record(lane, record))
@@ -422,19 +423,21 @@ class SearchLoop:
         probes: Generator[Workload, Verdict | None, Result],
         purpose: str,
         floor: float = 0.0,
-        room_for: Workload | None = None,
+        about: Observation | None = None,
     ) -> tuple[Result, int]:
         """Measure the workloads that a generator yields and send it the verdicts. Return its result and run count.
 
-        A verdict below the `floor` counts as normal. With `room_for`, runs are phases where they fit.
+        A verdict below the `floor` counts as normal. Questions `about` an observation are phases where they fit, and
+        are judged as far as its symptom goes.
         """
+        asked = about.verdict.symptom if about is not None and self._recipe.phases > 1 else None
         runs, answer = 0, None
         try:
             while True:
                 probe = probes.send(answer)
                 before = lane.runs
-                on = self._phase_of(lane, probe, room_for) if self._recipe.phases > 1 and purpose != "confirm" else None
-                reading = await self._measurer.probing(lane, probe, purpose, on)
+                on = self._phase_of(lane, probe, about) if self._recipe.phases > 1 and purpose != "confirm" else None
+                reading = await self._measurer.probing(lane, probe, purpose, on, asked)
                 answer = at_least(reading.verdict, floor) if reading else None
                 runs += lane.runs - before
                 await self._measurer.require_working(lane)
@@ -445,13 +448,13 @@ class SearchLoop:
             result: Result = stop.value
             return result, runs
 
-    def _phase_of(self, lane: Lane, probe: Workload, room_for: Workload | None) -> PhaseOf:
-        """Return the set-up that stands if a probe fits it, else one with room for the probes that are likely next.
+    def _phase_of(self, lane: Lane, probe: Workload, about: Observation | None) -> PhaseOf:
+        """Return the set-up that stands if a question fits it, else one with room for those that are likely next.
 
-        Without `room_for`, the set-up is the probe's own.
+        What is not `about` an observation has a set-up of its own.
         """
-        if room_for is None:
+        if about is None:
             return PhaseOf(probe, first=True)
         if lane.set_up is not None and lane.set_up.misfit(probe) is None:
             return PhaseOf(lane.set_up.made_for)
-        return PhaseOf(roomy(self._space, probe, room_for, self._space.base), first=True)
+        return PhaseOf(roomy(self._space, probe, about.workload, self._space.base), first=True)

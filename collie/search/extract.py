@@ -66,6 +66,8 @@ Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
 
 _OPEN_BITS = 0.6
 """Entropy in bits below which a workload's place inside or outside counts as known: that of a chance of 15 or 85 %."""
+_OPEN_BITS_SET_UP = 0.85
+"""The same for a workload that needs another set-up: fresh draws inside the set answer it and count for its claim."""
 _PATIENT_RUNS = 15
 _IMPATIENCE = 0.02
 """Extra bits required per run after `_PATIENT_RUNS`: a place that stays open so long often means that no box fits."""
@@ -340,11 +342,12 @@ class MfsExtraction:
             return None
         inside = self._hypotheses.inside(np.array([candidate.point for candidate in candidates]))
         visible = 1.0 - self._evidence.chance_hidden(candidates)
-        least = _OPEN_BITS + _IMPATIENCE * max(0, self._asked - self._surprised_at - _PATIENT_RUNS)
+        costs = np.array([self._around.cost(each.workload) for each in candidates])
+        least = np.where(costs < 1.0, _OPEN_BITS, _OPEN_BITS_SET_UP) if self._around.set_up() else _OPEN_BITS
+        least = least + _IMPATIENCE * max(0, self._asked - self._surprised_at - _PATIENT_RUNS)
         is_open = entropy(inside.mean(axis=0)) * visible >= least
         if not is_open.any():
             return None
-        costs = np.array([self._around.cost(each.workload) for each in candidates])
         complexity = np.array([each.complexity for each in candidates])
         worth = self._hypotheses.information(inside) * visible / costs - _PER_COMPLEXITY * complexity
         return candidates[int(np.where(is_open, worth, -np.inf).argmax())]
