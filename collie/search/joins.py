@@ -5,11 +5,12 @@ condition of the set broken. The *reduced* workload is the covered one, plain in
 name.
 
 Rules.
-1. If the set is the only cause, every control is healthy. A control that is anomalous shows a second cause, which no
-   longer hides behind the first one. It takes the place of the covered workload. A control that another explanation
-   covers says nothing.
-2. A condition can also be needless. Then the simplest workload of the set is anomalous, too, when this condition is
-   broken. The set without the condition is compared again.
+1. If the set is the only cause, every control is healthy. A control with other counters than the set's cause, or with
+   more severity, shows a second cause, which no longer hides behind the first one. It takes the place of the covered
+   workload. A control that another explanation covers says nothing.
+2. A control that shows what the set's own cause shows is beyond a limit that is not exact everywhere. The condition may
+   even be needless. Then the simplest workload of the set is anomalous, too, when this condition is broken, and the set
+   without the condition is compared again.
 3. A second cause can need the same conditions. It then shows in the covered workload and not in the reduced one, whose
    severity and counters are what the set predicts. The anomaly is the same only if both agree.
 """
@@ -32,6 +33,8 @@ Controls = Generator[Workload, Verdict | None, "Joined"]
 
 _ALIKE = 0.6
 """Likeness of counters from which the reduced workload has those of the covered one."""
+_SAME = 0.85
+"""Likeness from which a control has the counters of a set's cause and no others."""
 _SLOWER = 1.5
 """Factor between the shares of the time or throughput that are left, from which a second cause adds to the first."""
 
@@ -84,9 +87,11 @@ def compare(
         answer = yield control
         if answer is None or answer.symptom is None or not verdict.symptom.is_related(answer.symptom):
             continue
-        twin = broken(explained.workload, mfs, condition, space)
-        if twin is not None and not explained.known(twin) and predicts((yield twin), explained.cause):
-            return Joined(False, needless=condition)
+        if _is_no_more_than(explained.cause, answer):
+            twin = broken(explained.workload, mfs, condition, space)
+            if twin is not None and not explained.known(twin) and predicts((yield twin), explained.cause):
+                return Joined(False, needless=condition)
+            continue
         confirmation = yield from confirm(control, answer.symptom, until, void_runs)
         if confirmation.confirmed:
             return Joined(False, control, confirmation.reproduced)
@@ -106,6 +111,14 @@ def predicts(alone: Verdict | None, covered: Verdict) -> bool:
         return False
     raised = alone.signature and covered.signature and alone.signature.raised and covered.signature.raised
     return not raised or likeness(alone.signature, covered.signature) >= _ALIKE
+
+
+def _is_no_more_than(cause: Verdict, control: Verdict) -> bool:
+    """Whether a control shows the counters of a cause without more severity."""
+    raised = cause.signature and control.signature and cause.signature.raised and control.signature.raised
+    if is_more_severe(control, cause.severity) or not raised:
+        return False
+    return likeness(cause.signature, control.signature) >= _SAME
 
 
 def is_more_severe(verdict: Verdict, severity: float) -> bool:
