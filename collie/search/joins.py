@@ -87,7 +87,7 @@ def compare(
         answer = yield control
         if answer is None or answer.symptom is None or not verdict.symptom.is_related(answer.symptom):
             continue
-        if _is_no_more_than(explained.cause, answer):
+        if _is_unchanged(answer, verdict, explained.cause):
             twin = broken(explained.workload, mfs, condition, space)
             if twin is not None and not explained.known(twin) and predicts((yield twin), explained.cause):
                 return Joined(False, needless=condition)
@@ -113,12 +113,13 @@ def predicts(alone: Verdict | None, covered: Verdict) -> bool:
     return not raised or likeness(alone.signature, covered.signature) >= _ALIKE
 
 
-def _is_no_more_than(cause: Verdict, control: Verdict) -> bool:
-    """Whether a control shows the counters of a cause without more severity."""
-    raised = cause.signature and control.signature and cause.signature.raised and control.signature.raised
-    if is_more_severe(control, cause.severity) or not raised:
+def _is_unchanged(control: Verdict, covered: Verdict, cause: Verdict) -> bool:
+    """Whether a control is as severe as the covered workload, with the counters of the set's cause."""
+    less, more = sorted((control.severity, covered.severity))
+    if is_more_severe(covered, control.severity) or is_more_severe(control, covered.severity) or more > _SLOWER * less:
         return False
-    return likeness(cause.signature, control.signature) >= _SAME
+    raised = cause.signature and control.signature and cause.signature.raised and control.signature.raised
+    return bool(raised) and likeness(cause.signature, control.signature) >= _SAME
 
 
 def is_more_severe(verdict: Verdict, severity: float) -> bool:
