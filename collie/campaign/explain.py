@@ -16,7 +16,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import ProgressSink
 from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
 from collie.search.discriminating_counters import rank
-from collie.search.extract import Surroundings, extract
+from collie.search.extract import MfsExtraction, Surroundings
 from collie.search.joins import compare, is_more_severe, predicts, reduced
 from collie.search.recipe import Recipe
 from collie.workloads.space import Space, widen_to_untested
@@ -24,6 +24,8 @@ from collie.workloads.workload import Workload
 
 Result = TypeVar("Result")
 
+_SIBLING_COST = 0.5
+"""Expected number of runs of a plain sibling that a verdict on throughput may need."""
 _UNLIKELY = 0.05
 """Chance of two healthy runs inside a set at its show rate, below which they contradict it."""
 
@@ -32,9 +34,17 @@ class Drive(Protocol):
     """Measures what a generator yields."""
 
     async def __call__(
-        self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str, floor: float = 0.0
+        self,
+        lane: Lane,
+        probes: Generator[Workload, Verdict | None, Result],
+        purpose: str,
+        floor: float = 0.0,
+        room_for: Workload | None = None,
     ) -> tuple[Result, int]:
-        """Send the generator the verdicts, and return its result and the number of runs."""
+        """Send the generator the verdicts, and return its result and the number of runs.
+
+        With `room_for`, runs are phases of set-ups that have the capacity of this workload, too.
+        """
 
 
 class Explainer:
@@ -72,11 +82,16 @@ class Explainer:
             self._recipe.noise,
             lambda probe: self._known.covers(probe, but=confirmed.inside),
             judgements,
-            lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
+            lambda probe: self._cost(lane, anomaly, probe),
         )
+        runs = 0
+        extraction = MfsExtraction(anomaly.workload, anomaly.symptom, self._recipe.extraction, around)
         with self._triage.explaining(confirmed):
-            probes = extract(anomaly.workload, anomaly.symptom, self._recipe.extraction, around)
-            extracted, runs = await self._drive(lane, probes, "extract", floor)
+            while not extraction.is_over:
+                _, asked = await self._drive(lane, extraction.questions(), "extract", floor, room_for=anomaly.workload)
+                _, claimed = await self._drive(lane, extraction.claims(), "claim", floor)
+                runs += asked + claimed
+        extracted = extraction.result()
         # The simplest workload moves the fewest unrelated counters.
         typical = self._measurer.measurement(extracted.workload) or confirmed.measurement
         telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog, extracted.mfs)
@@ -100,6 +115,11 @@ class Explainer:
         self._sink.on_event(AnomalyExplained(confirmed.anomaly))
         return confirmed.anomaly
 
+    def _cost(self, lane: Lane, anomaly: Anomaly, probe: Workload) -> float:
+        own = self._measurer.cost(lane, probe) if self._recipe.phases > 1 else 1.0
+        needs_sibling = anomaly.symptom is Symptom.LOW_THROUGHPUT and not self._measurer.knows_bound(probe)
+        return own + _SIBLING_COST * needs_sibling
+
     async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: Anomaly) -> None:
         """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
         anomaly = waiting.anomaly
@@ -107,7 +127,7 @@ class Explainer:
         void_runs = self._recipe.confirmation.void_runs
         probes = compare(anomaly.workload, verdict, explained.mfs, self._space, self._trust.rule, void_runs)
         with self._triage.comparing(waiting):
-            joined, _ = await self._drive(lane, probes, "control")
+            joined, _ = await self._drive(lane, probes, "control", room_for=anomaly.workload)
         if joined.same:
             self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained)))
         elif waiting.anomaly.complete:

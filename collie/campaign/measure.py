@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
-from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, RunRequest, alone
+from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, PhaseOf, RunRequest, alone
+from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
 from collie.campaign.siblings import SickSibling, delivered, unfit
 from collie.detect.bounds import NOTHING_EXPECTED, Bounds
@@ -105,6 +106,7 @@ class Measurer:
         self._ran: list[Workload] = []
         self.set_aside: dict[str, str] = {}
         self._unfit: dict[Workload, str] = {}
+        self._pace = Pace()
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -154,31 +156,43 @@ class Measurer:
         """
         return (await self._run(lane, workload, purpose)).result
 
-    async def judging(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
+    async def judging(
+        self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None
+    ) -> tuple[RunRecord, Verdict | None]:
         """Run a workload once and judge it. If the verdict depends on the plain sibling, measure that first."""
-        record = await self._run(lane, workload, purpose, announce=False)
+        record = await self.recording(lane, workload, purpose, on)
+        return record, await self.judging_record(lane, record)
+
+    async def recording(self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None) -> RunRecord:
+        """Run a workload once and record it, to be judged when the other phases of its set-up have run."""
+        return await self._run(lane, workload, purpose, on, announce=False)
+
+    async def judging_record(self, lane: Lane, record: RunRecord) -> Verdict | None:
+        """Judge a recorded run. If the verdict depends on the plain sibling, measure that first."""
         verdict = None
         try:
             if isinstance(record.result, Measured):
                 measurement = record.result.measurement
-                verdict = await self._judge(lane, workload, measurement, purpose)
-                if verdict.is_normal and purpose == "search":  # probes close to an anomaly have high counters
+                verdict = await self._judge(lane, record.workload, measurement, record.purpose)
+                if verdict.is_normal and record.purpose == "search":  # probes close to an anomaly have high counters
                     self._ordinary.learn(measurement)
                 verdict = self.with_signature(verdict, measurement)
-                self._evidence.setdefault(workload, []).append((verdict, measurement))
+                self._evidence.setdefault(record.workload, []).append((verdict, measurement))
                 if record.verdict is None:  # a replayed run can have its verdict on record
                     self._store.annotate(record.run, verdict, lane.driven)
         finally:  # the sibling can raise `BudgetSpent`, but this run is on record
             self._announce(lane, record, verdict)
-        return record, verdict
+        return verdict
 
-    async def probing(self, lane: Lane, workload: Workload, purpose: str) -> RunReading | None:
+    async def probing(
+        self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None
+    ) -> RunReading | None:
         """Run a workload, repeat a failed set-up, and return the reading. Return None if the device cannot run it."""
         cause = ""
         for _ in range(_SETUP_TRIES):
             if workload in self.lost:
                 return RunReading(inconclusive(f"not run again: it cost host {self.lost[workload].host}"))
-            record, verdict = await self.judging(lane, workload, purpose)
+            record, verdict = await self.judging(lane, workload, purpose, on)
             if isinstance(record.result, Measured) and verdict is not None:
                 return reading_of(verdict, record.result.measurement)
             if isinstance(record.result, Unsupported):
@@ -221,6 +235,11 @@ class Measurer:
     def signature(self, measurement: Measurement) -> Signature:
         """Return the raised counters of a run, relative to the healthy runs so far."""
         return (self._levels or self._ordinary.levels).signature(measurement)
+
+    def cost(self, lane: Lane, workload: Workload) -> float:
+        """Return the time of the next run on a lane, in units of that of a run with a set-up of its own."""
+        fits = lane.set_up is not None and lane.set_up.misfit(workload) is None
+        return self._pace.phase if fits else 1.0
 
     @property
     def budget_share(self) -> float:
@@ -340,19 +359,22 @@ class Measurer:
             return verdict
         return dataclasses.replace(verdict, signature=self.signature(measurement))
 
-    async def _run(self, lane: Lane, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
+    async def _run(
+        self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None, *, announce: bool = True
+    ) -> RunRecord:
         if self.budget.spent(self.elapsed_seconds, self.runs):
             raise BudgetSpent
         if self._guard.spent and not self.scheduler.replaying:  # replayed runs were within their limits
             raise BudgetSpent("pause budget")
         try:
-            record = await RunRequest(workload, purpose)
+            record = await RunRequest(workload, purpose, on)
         except LaneLost as lost:
             self._announce(lane, lost.record, None)
             self.retire(lane, lost.reason)
             raise
         if isinstance(record.result, Measured):
             lane.failed.clear()
+            self._pace.learn(record)
             if len(self._ran) < _SETUP_TRIES and workload not in self._ran:
                 self._ran.append(workload)
         if isinstance(record.result, SetupFailed):

@@ -38,6 +38,7 @@ import math
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 import numpy as np
 
@@ -54,7 +55,8 @@ from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
 
-Probes = Generator[Workload, Verdict | None, "Extracted"]
+Result = TypeVar("Result")
+Probes = Generator[Workload, Verdict | None, Result]
 """Yields workloads. Receives a verdict, or None when the workload cannot run."""
 
 Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
@@ -76,8 +78,6 @@ _DRAWS = 20
 """Draws of a fresh workload outside the known anomalies."""
 _PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
-_SIBLING_COST = 0.5
-"""Expected number of runs of a plain sibling that a verdict on throughput may need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ def nothing_measured() -> Iterable[tuple[Workload, Verdict]]:
     return ()
 
 
-def costs_nothing_more(_workload: Workload) -> bool:
-    """Return True: outside a campaign a verdict takes one run."""
-    return True
+def costs_one_run(_workload: Workload) -> float:
+    """Return 1: outside a campaign every verdict takes one run with a set-up of its own."""
+    return 1.0
 
 
 @dataclass(frozen=True)
@@ -123,60 +123,99 @@ class Surroundings:
     Attributes:
         known: whether an earlier anomaly covers a workload. Such workloads are not probed.
         measured: returns the campaign's judged runs so far.
-        has_bound: whether the bound is known, so that a verdict needs no plain sibling.
+        cost: expected time of a verdict, in units of a run with a set-up of its own.
     """
 
     space: Space
     noise: Noise
     known: Callable[[Workload], bool]
     measured: Judgements = nothing_measured
-    has_bound: Callable[[Workload], bool] = costs_nothing_more
+    cost: Callable[[Workload], float] = costs_one_run
 
 
-def extract(workload: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> Probes:
-    """Find the minimal feature set of a confirmed anomaly."""
-    before = list(around.measured())
-    asked = 0
-    if not any(other == workload for other, _ in before):
-        asked = 1
-        verdict = yield workload  # this run gives the counters of the finding
-        before += [(workload, verdict)] if verdict is not None else []
-    search = _Search(Evidence(workload, symptom, around.space, around.known, before, around.noise), policy, around)
-    while asked < policy.most_runs and (probe := search.next(asked)) is not None:
-        asked += 1
-        search.learn(probe, (yield probe.workload), asked)
-    return search.result(asked)
+def extract(workload: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> Probes[Extracted]:
+    """Find the minimal feature set of a confirmed anomaly, and its claim."""
+    extraction = MfsExtraction(workload, symptom, policy, around)
+    while not extraction.is_over:
+        yield from extraction.questions()
+        yield from extraction.claims()
+    return extraction.result()
 
 
-class _Search:
-    """The state of one extraction.
+class MfsExtraction:
+    """The extraction for one confirmed anomaly. Its questions and its claims alternate until it `is_over`.
 
     Attributes:
         mfs: the most probable set when the last question was settled.
         fresh: runs drawn anew inside `mfs`, whether each was anomalous.
     """
 
-    def __init__(self, evidence: Evidence, policy: Extraction, around: Surroundings) -> None:
-        self._evidence, self._policy, self._around = evidence, policy, around
-        self._rng = Random(stable_text(evidence.finding))
-        self._hypotheses = evidence.hypotheses(self._rng.getrandbits(32))
-        self._candidates = Candidates(around.space, evidence.limits, self._rng, lambda probe: not around.known(probe))
-        self._surprised_at = 0
+    def __init__(self, finding: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> None:
+        self._finding, self._symptom = finding, symptom
+        self._policy, self._around = policy, around
+        self._rng = Random(stable_text(finding))
+        self._asked = self._surprised_at = 0
         self._doubted: Candidate | None = None
-        self._settled = self._finished = False
+        self._open: Candidate | None = None
+        self._settled = self._finished = self._began = False
         self.mfs = Mfs(())
         self.fresh: list[bool] = []
-        self._is_fresh = False
 
-    def next(self, asked: int) -> Candidate | None:
-        """Return the next workload to run, or None when the set and its claim are finished."""
-        self._is_fresh = False
+    @property
+    def is_over(self) -> bool:
+        """Whether the claim is finished, or the limit of runs reached."""
+        return self._finished or self._asked >= self._policy.most_runs
+
+    def questions(self) -> Probes[None]:
+        """Ask until the set is settled. The probes of one set-up can be its phases."""
+        if not self._began:
+            yield from self._begin()
+            self._open = self._question()
+        while not self.is_over and self._open is not None:
+            yield from self._run(self._open)
+            self._open = self._question()
+
+    def claims(self) -> Probes[None]:
+        """Draw workloads inside the settled set until the claim suffices, or one of them opens a question.
+
+        Each takes a set-up of its own, as a user's run does.
+        """
+        while not self.is_over and self._open is None:
+            # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
+            if self._claim_suffices and self._asked:
+                self._finished = True
+                break
+            verdict = yield from self._run(self._candidates.candidate(self._drawn(self._evidence.simplest(self.mfs))))
+            if verdict is not None and not verdict.is_inconclusive:
+                self.fresh.append(verdict.is_anomalous)
+            self._open = self._question()
+
+    def _begin(self) -> Probes[None]:
+        before, around = list(self._around.measured()), self._around
+        if not any(other == self._finding for other, _ in before):
+            self._asked = 1
+            verdict = yield self._finding  # this run gives the counters of the finding
+            before += [(self._finding, verdict)] if verdict is not None else []
+        self._evidence = Evidence(self._finding, self._symptom, around.space, around.known, before, around.noise)
+        self._hypotheses = self._evidence.hypotheses(self._rng.getrandbits(32))
+        limits = self._evidence.limits
+        self._candidates = Candidates(around.space, limits, self._rng, lambda probe: not around.known(probe))
+        self._began = True
+
+    def _run(self, probe: Candidate) -> Probes[Verdict | None]:
+        self._asked += 1
+        verdict = yield probe.workload
+        self._learn(probe, verdict)
+        return verdict
+
+    def _question(self) -> Candidate | None:
+        """Return the next workload to run, or None when the set is settled."""
         if self._doubted is not None:
             return self._doubted
         low, high = _RATE_KNOWN
         if low < self._evidence.show_rate.always < high:
             return self._candidates.candidate(self._evidence.simplest())
-        if (probe := self._most_informative(asked)) is not None:
+        if (probe := self._most_informative()) is not None:
             self._settled = False
             return probe
         if not self._settled:
@@ -184,14 +223,9 @@ class _Search:
         simplest = self._evidence.simplest(self.mfs)
         if not self._evidence.is_sure(simplest, self._policy.accepting):
             return self._candidates.candidate(simplest)
-        # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
-        if self._claim_suffices and asked:
-            self._finished = True
-            return None
-        self._is_fresh = True
-        return self._candidates.candidate(self._drawn(simplest))
+        return None
 
-    def learn(self, probe: Candidate, verdict: Verdict | None, asked: int) -> None:
+    def _learn(self, probe: Candidate, verdict: Verdict | None) -> None:
         """Add the verdict on a probe, None when it could not run."""
         expected = float(self._hypotheses.inside(probe.point[None]).mean())
         weight = self._evidence.add(probe.workload, verdict)
@@ -201,14 +235,12 @@ class _Search:
         if weight:
             self._hypotheses.show_rate = self._evidence.show_rate.mean
             self._hypotheses.learn(probe.point, weight)
-        if self._is_fresh and verdict is not None and not verdict.is_inconclusive:
-            self.fresh.append(verdict.is_anomalous)
         if self._settled and weight < 0:  # the set covers this healthy run
             self._settled = False
-            self._surprised_at = asked
+            self._surprised_at = self._asked
 
-    def result(self, asked: int) -> Extracted:
-        """Return the set and its claim after this number of runs."""
+    def result(self) -> Extracted:
+        """Return the set and its claim so far."""
         if not self._finished:
             self._settle()
         passed, trials = self._evidence.trials(self.mfs)
@@ -216,7 +248,7 @@ class _Search:
         simplest = self._evidence.simplest(self.mfs)
         if not self._evidence.is_sure(simplest, self._policy.accepting):
             simplest = self._evidence.finding
-        return Extracted(self.mfs, simplest, complete, asked, trials, passed, len(self.fresh), sum(self.fresh))
+        return Extracted(self.mfs, simplest, complete, self._asked, trials, passed, len(self.fresh), sum(self.fresh))
 
     def _settle(self) -> None:
         best = self._hypotheses.best()
@@ -256,7 +288,7 @@ class _Search:
             return self._policy.repeats
         return max(self._policy.repeats, math.ceil(math.log(_OVERLOOKED) / math.log(1.0 - rate.mean)))
 
-    def _most_informative(self, asked: int) -> Candidate | None:
+    def _most_informative(self) -> Candidate | None:
         """Return the most informative candidate per run, or None when the place of each is nearly certain."""
         repeats = self._repeats
         around = self._candidates.around(self._evidence.simplest(), self._hypotheses)
@@ -265,12 +297,11 @@ class _Search:
             return None
         inside = self._hypotheses.inside(np.array([candidate.point for candidate in candidates]))
         visible = 1.0 - self._evidence.chance_hidden(candidates)
-        least = _OPEN_BITS + _IMPATIENCE * max(0, asked - self._surprised_at - _PATIENT_RUNS)
+        least = _OPEN_BITS + _IMPATIENCE * max(0, self._asked - self._surprised_at - _PATIENT_RUNS)
         is_open = entropy(inside.mean(axis=0)) * visible >= least
         if not is_open.any():
             return None
-        has_bound = self._around.has_bound
-        runs = np.array([1.0 if has_bound(each.workload) else 1.0 + _SIBLING_COST for each in candidates])
+        costs = np.array([self._around.cost(each.workload) for each in candidates])
         complexity = np.array([each.complexity for each in candidates])
-        worth = self._hypotheses.information(inside) * visible / runs - _PER_COMPLEXITY * complexity
+        worth = self._hypotheses.information(inside) * visible / costs - _PER_COMPLEXITY * complexity
         return candidates[int(np.where(is_open, worth, -np.inf).argmax())]

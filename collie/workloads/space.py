@@ -134,14 +134,7 @@ class Space:
 
         Plain rejection would hardly ever draw UD with several messages.
         """
-
-        def pick(dimension: Dimension, fitting: list[Any]) -> Any:
-            if isinstance(dimension, Vector):
-                length = rng.randint(1, dimension.max_length)
-                return tuple(rng.choice(fitting)[0] for _ in range(length))
-            return rng.choice(fitting)
-
-        return self.construct(pick)
+        return self.construct(drawn_uniformly(rng))
 
     def construct(self, pick: Callable[[Dimension, list[Any]], Any]) -> Workload:
         """Build a workload dimension by dimension.
@@ -255,6 +248,18 @@ class Space:
         return replace(
             space, dimensions={name: replace(each, plain=plainest.get(name)) for name, each in dimensions.items()}
         )
+
+
+def drawn_uniformly(rng: Random) -> Callable[[Dimension, list[Any]], Any]:
+    """Return a choice for `Space.construct` that takes each value that fits with the same chance."""
+
+    def pick(dimension: Dimension, fitting: list[Any]) -> Any:
+        if isinstance(dimension, Vector):
+            length = rng.randint(1, dimension.max_length)
+            return tuple(rng.choice(fitting)[0] for _ in range(length))
+        return rng.choice(fitting)
+
+    return pick
 
 
 def drawing_order(dimensions: Iterable[str]) -> tuple[str, ...]:
