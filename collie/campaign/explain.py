@@ -16,9 +16,10 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import ProgressSink
 from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
 from collie.search.discriminating_counters import rank
-from collie.search.extract import MfsExtraction, Surroundings
-from collie.search.joins import compare, is_more_severe, predicts, reduced
+from collie.search.extract import Judgements, MfsExtraction, Surroundings, claim, nothing_measured
+from collie.search.joins import Explained, compare, is_more_severe, predicts, reduced
 from collie.search.recipe import Recipe
+from collie.workloads.feature import Condition, Mfs
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
@@ -77,13 +78,7 @@ class Explainer:
         def judgements() -> Iterator[tuple[Workload, Verdict]]:
             return ((workload, at_least(verdict, floor)) for workload, verdict in self._measurer.judgements())
 
-        around = Surroundings(
-            self._space,
-            self._recipe.noise,
-            lambda probe: self._known.covers(probe, but=confirmed.inside),
-            judgements,
-            lambda probe: self._cost(lane, anomaly, probe),
-        )
+        around = self._around(lane, confirmed, judgements)
         runs = 0
         extraction = MfsExtraction(anomaly.workload, anomaly.symptom, self._recipe.extraction, around)
         with self._triage.explaining(confirmed):
@@ -115,21 +110,40 @@ class Explainer:
         self._sink.on_event(AnomalyExplained(confirmed.anomaly))
         return confirmed.anomaly
 
+    def _around(
+        self, lane: Lane, confirmed: ConfirmedAnomaly, judgements: Judgements = nothing_measured
+    ) -> Surroundings:
+        return Surroundings(
+            self._space,
+            self._recipe.noise,
+            lambda probe: self._known.covers(probe, but=confirmed.inside),
+            judgements,
+            lambda probe: self._cost(lane, confirmed.anomaly, probe),
+            lambda: lane.set_up,
+        )
+
     def _cost(self, lane: Lane, anomaly: Anomaly, probe: Workload) -> float:
         own = self._measurer.cost(lane, probe) if self._recipe.phases > 1 else 1.0
         needs_sibling = anomaly.symptom is Symptom.LOW_THROUGHPUT and not self._measurer.knows_bound(probe)
         return own + _SIBLING_COST * needs_sibling
 
-    async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: Anomaly) -> None:
+    async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: ConfirmedAnomaly) -> None:
         """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
-        anomaly = waiting.anomaly
+        anomaly, mfs = waiting.anomaly, explained.anomaly.mfs
         verdict = self._measurer.with_signature(waiting.verdict, waiting.measurement)
         void_runs = self._recipe.confirmation.void_runs
-        probes = compare(anomaly.workload, verdict, explained.mfs, self._space, self._trust.rule, void_runs)
         with self._triage.comparing(waiting):
+            probes = compare(
+                anomaly.workload, verdict, self._covering(explained), self._space, self._trust.rule, void_runs
+            )
             joined, _ = await self._drive(lane, probes, "control", room_for=anomaly.workload)
+            while joined.needless is not None and await self._widened(lane, explained, joined.needless):
+                probes = compare(
+                    anomaly.workload, verdict, self._covering(explained), self._space, self._trust.rule, void_runs
+                )
+                joined, _ = await self._drive(lane, probes, "control", room_for=anomaly.workload)
         if joined.same:
-            self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained)))
+            self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained.anomaly)))
         elif waiting.anomaly.complete:
             return  # it has a set of its own
         elif joined.second is not None:
@@ -141,8 +155,36 @@ class Explainer:
             )
             self._triage.keep(waiting.anomaly)
         else:
-            waiting.inside = widen_to_untested(explained.mfs, self._space)
+            waiting.inside = widen_to_untested(mfs, self._space)
             waiting.floor = _floor(joined.alone, verdict)
+
+    def _covering(self, explained: ConfirmedAnomaly) -> Explained:
+        anomaly = explained.anomaly
+        own = widen_to_untested(anomaly.mfs, self._space)
+        typical = self._measurer.measurement(anomaly.workload) or explained.measurement
+        cause = self._measurer.with_signature(explained.verdict, typical)
+        cause = dataclasses.replace(cause, severity=explained.severity_alone)
+        return Explained(anomaly.mfs, anomaly.workload, cause, lambda workload: self._known.covers(workload, but=own))
+
+    async def _widened(self, lane: Lane, explained: ConfirmedAnomaly, needless: Condition) -> bool:
+        """Drop a condition of a set if fresh runs without it keep its claim. Return whether they do."""
+        from scipy.stats import binom  # a second that most commands do not need
+
+        anomaly = explained.anomaly
+        mfs = Mfs(tuple(condition for condition in anomaly.mfs.conditions if condition != needless))
+        if not mfs.conditions:
+            return False
+        probes = claim(mfs, anomaly.workload, self._recipe.extraction, self._around(lane, explained))
+        (shows, runs), _ = await self._drive(lane, probes, "claim", explained.floor)
+        if not runs or binom.cdf(shows, runs, chance_of_next(anomaly.fresh_shows, anomaly.fresh_runs)) < _UNLIKELY:
+            return False
+        self._triage.contradicted(explained)
+        explained.anomaly = dataclasses.replace(
+            anomaly, mfs=mfs, fresh_runs=runs, fresh_shows=shows, revised=(*anomaly.revised, anomaly.mfs)
+        )
+        self._triage.explained(explained)
+        self._sink.on_event(AnomalyExplained(explained.anomaly))
+        return True
 
     async def exceeds(self, lane: Lane, explained: ConfirmedAnomaly, run: Suspicion) -> bool:
         """Whether a run inside a set is worse than the set predicts, so that a second cause shows.

@@ -414,7 +414,7 @@ class SearchLoop:
         for earlier in self._triage.explained_before(confirmed):
             await self._explainer.compare(lane, confirmed, earlier)
         for waiting in self._triage.covered_by(explained):
-            await self._explainer.compare(lane, waiting, explained)
+            await self._explainer.compare(lane, waiting, confirmed)
 
     async def _drive(
         self,
@@ -433,7 +433,7 @@ class SearchLoop:
             while True:
                 probe = probes.send(answer)
                 before = lane.runs
-                on = self._phase_of(lane, probe, room_for) if room_for and self._recipe.phases > 1 else None
+                on = self._phase_of(lane, probe, room_for) if self._recipe.phases > 1 and purpose != "confirm" else None
                 reading = await self._measurer.probing(lane, probe, purpose, on)
                 answer = at_least(reading.verdict, floor) if reading else None
                 runs += lane.runs - before
@@ -445,8 +445,13 @@ class SearchLoop:
             result: Result = stop.value
             return result, runs
 
-    def _phase_of(self, lane: Lane, probe: Workload, room_for: Workload) -> PhaseOf:
-        """Return the set-up that stands if a probe fits it, else one with room for the probes that are likely next."""
+    def _phase_of(self, lane: Lane, probe: Workload, room_for: Workload | None) -> PhaseOf:
+        """Return the set-up that stands if a probe fits it, else one with room for the probes that are likely next.
+
+        Without `room_for`, the set-up is the probe's own.
+        """
+        if room_for is None:
+            return PhaseOf(probe, first=True)
         if lane.set_up is not None and lane.set_up.misfit(probe) is None:
             return PhaseOf(lane.set_up.made_for)
         return PhaseOf(roomy(self._space, probe, room_for, self._space.base), first=True)

@@ -37,6 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 from typing import TypeVar
 
@@ -46,12 +47,14 @@ from collie.detect.interval import wilson
 from collie.detect.noise import Noise
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.anomaly import chance_of_next
+from collie.search.breaking import breakings
 from collie.search.candidates import Candidate, Candidates
 from collie.search.draws import draw_inside
 from collie.search.evidence import Evidence
 from collie.search.hypotheses import entropy
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
 
@@ -72,6 +75,8 @@ _EXPECTED = 0.9
 """Share of the hypotheses that contain a workload from which a healthy run of it is repeated."""
 _OVERLOOKED = 0.05
 """Chance that all runs of a probe miss an anomaly that does not always show."""
+_BREAKINGS = 20
+"""Number of workloads that break a condition from which a check is drawn."""
 _WIDEST_CLAIM = 0.5
 """Width of the interval of the show rate above which more fresh runs are drawn."""
 _DRAWS = 20
@@ -106,6 +111,40 @@ class Extracted:
         return chance_of_next(self.passed, self.trials)
 
 
+def claim(mfs: Mfs, start: Workload, policy: Extraction, around: Surroundings) -> Probes[tuple[int, int]]:
+    """Run workloads drawn inside a set. Return how many showed the anomaly, and how many ran."""
+    rng = Random(stable_text(start))
+    shows: list[bool] = []
+    for _ in range(policy.most_runs):
+        if _suffices(shows, policy):
+            break
+        verdict = yield _drawn_inside(mfs, start, around, rng, rest_plain=len(shows) % 2 == 0)
+        if verdict is not None and not verdict.is_inconclusive:
+            shows.append(verdict.is_anomalous)
+    return sum(shows), len(shows)
+
+
+def _suffices(shows: list[bool], policy: Extraction) -> bool:
+    """Whether fresh runs, of which each showed the anomaly or not, tell the show rate well enough."""
+    if len(shows) < policy.fresh_runs:
+        return False
+    interval = wilson(sum(shows), len(shows))
+    return interval is not None and interval.high - interval.low <= _WIDEST_CLAIM
+
+
+def _drawn_inside(mfs: Mfs, start: Workload, around: Surroundings, rng: Random, *, rest_plain: bool) -> Workload:
+    """Draw a workload inside a set and outside all known ones. If there is none, return the start."""
+    drawn = start
+    for _ in range(_DRAWS):
+        if not mfs.conditions:
+            drawn = around.space.sample(rng)
+        elif mfs.covers(start):
+            drawn = draw_inside(around.space, mfs, drawn, rng, rest_plain=rest_plain)
+        if not around.known(drawn):
+            return drawn
+    return start
+
+
 def nothing_measured() -> Iterable[tuple[Workload, Verdict]]:
     """Return no judgements, for an extraction outside a campaign."""
     return ()
@@ -116,6 +155,11 @@ def costs_one_run(_workload: Workload) -> float:
     return 1.0
 
 
+def no_set_up() -> SetUp | None:
+    """Return None: no set-up stands."""
+    return None
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What an extraction knows of its campaign.
@@ -124,6 +168,7 @@ class Surroundings:
         known: whether an earlier anomaly covers a workload. Such workloads are not probed.
         measured: returns the campaign's judged runs so far.
         cost: expected time of a verdict, in units of a run with a set-up of its own.
+        set_up: returns the set-up that stands.
     """
 
     space: Space
@@ -131,6 +176,7 @@ class Surroundings:
     known: Callable[[Workload], bool]
     measured: Judgements = nothing_measured
     cost: Callable[[Workload], float] = costs_one_run
+    set_up: Callable[[], SetUp | None] = no_set_up
 
 
 def extract(workload: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> Probes[Extracted]:
@@ -182,13 +228,15 @@ class MfsExtraction:
         """
         while not self.is_over and self._open is None:
             # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
-            if self._claim_suffices and self._asked:
+            if _suffices(self.fresh, self._policy) and self._asked:
                 self._finished = True
                 break
-            verdict = yield from self._run(self._candidates.candidate(self._drawn(self._evidence.simplest(self.mfs))))
+            rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
+            drawn = _drawn_inside(self.mfs, start, self._around, self._rng, rest_plain=rest_plain)
+            verdict = yield from self._run(self._candidates.candidate(drawn))
             if verdict is not None and not verdict.is_inconclusive:
                 self.fresh.append(verdict.is_anomalous)
-            self._open = self._question()
+            self._open = self._question() or self._check(drawn)
 
     def _begin(self) -> Probes[None]:
         before, around = list(self._around.measured()), self._around
@@ -225,6 +273,24 @@ class MfsExtraction:
             return self._candidates.candidate(simplest)
         return None
 
+    def _check(self, drawn: Workload) -> Candidate | None:
+        """Return a workload just outside the set that fits the set-up of one drawn inside, if there is one.
+
+        The questions were asked around one workload. Elsewhere, the anomaly may show without one of the conditions.
+        """
+        set_up = self._around.set_up()
+        conditions = self.mfs.conditions
+        for number in range(len(conditions) if set_up is not None else 0):
+            condition = conditions[(len(self.fresh) + number) % len(conditions)]
+            outside = [
+                other
+                for other in islice(breakings(drawn, self.mfs, condition, self._around.space), _BREAKINGS)
+                if set_up is not None and set_up.misfit(other) is None and not self._around.known(other)
+            ]
+            if outside:
+                return self._candidates.candidate(self._rng.choice(outside))
+        return None
+
     def _learn(self, probe: Candidate, verdict: Verdict | None) -> None:
         """Add the verdict on a probe, None when it could not run."""
         expected = float(self._hypotheses.inside(probe.point[None]).mean())
@@ -258,29 +324,6 @@ class MfsExtraction:
             self.mfs, self.fresh = mfs, []
 
     @property
-    def _claim_suffices(self) -> bool:
-        if len(self.fresh) < self._policy.fresh_runs:
-            return False
-        interval = wilson(sum(self.fresh), len(self.fresh))
-        return interval is not None and interval.high - interval.low <= _WIDEST_CLAIM
-
-    def _drawn(self, start: Workload) -> Workload:
-        """Draw a workload inside the set and outside all known ones. Every other one is plain elsewhere.
-
-        If there is none, return the start.
-        """
-        drawn = start
-        for _ in range(_DRAWS):
-            if not self.mfs.conditions:
-                drawn = self._around.space.sample(self._rng)
-            elif self.mfs.covers(start):
-                rest_plain = len(self.fresh) % 2 == 0
-                drawn = draw_inside(self._around.space, self.mfs, drawn, self._rng, rest_plain=rest_plain)
-            if not self._around.known(drawn):
-                return drawn
-        return start
-
-    @property
     def _repeats(self) -> int:
         """Limit on the runs of one probe, so that they hardly all miss an anomaly with this show rate."""
         rate = self._evidence.show_rate
@@ -291,7 +334,7 @@ class MfsExtraction:
     def _most_informative(self) -> Candidate | None:
         """Return the most informative candidate per run, or None when the place of each is nearly certain."""
         repeats = self._repeats
-        around = self._candidates.around(self._evidence.simplest(), self._hypotheses)
+        around = self._candidates.around(self._evidence.simplest(), self._hypotheses, self._around.set_up())
         candidates = [each for each in around if self._evidence.may_ask(each.workload, repeats)]
         if not candidates:
             return None

@@ -6,21 +6,24 @@ name.
 
 Rules.
 1. If the set is the only cause, every control is healthy. A control that is anomalous shows a second cause, which no
-   longer hides behind the first one. It takes the place of the covered workload.
-2. A second cause can need the same conditions. It then shows in the covered workload and not in the reduced one, whose
+   longer hides behind the first one. It takes the place of the covered workload. A control that another explanation
+   covers says nothing.
+2. A condition can also be needless. Then the simplest workload of the set is anomalous, too, when this condition is
+   broken. The set without the condition is compared again.
+3. A second cause can need the same conditions. It then shows in the covered workload and not in the reduced one, whose
    severity and counters are what the set predicts. The anomaly is the same only if both agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from collie.detect.confirm import Rule, confirm
 from collie.detect.signature import likeness
 from collie.detect.symptom import Verdict
 from collie.search.breaking import broken
-from collie.workloads.feature import Mfs, sources
+from collie.workloads.feature import Condition, Mfs, sources
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -41,25 +44,49 @@ class Joined:
         same: every control is healthy, and the set predicts severity and counters.
         second: a control that is anomalous, whose cause is another one.
         verdicts: those that confirmed `second`.
+        needless: a condition of the set without which its own cause shows as well.
         alone: the verdict on the reduced workload, if it ran.
     """
 
     same: bool
     second: Workload | None = None
     verdicts: tuple[Verdict, ...] = ()
+    needless: Condition | None = None
     alone: Verdict | None = None
 
 
-def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, until: Rule, void_runs: int) -> Controls:
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The anomaly whose set covers another one.
+
+    Attributes:
+        workload: its simplest workload.
+        cause: the verdict on that.
+        known: whether the set of a third anomaly covers a workload.
+    """
+
+    mfs: Mfs
+    workload: Workload
+    cause: Verdict
+    known: Callable[[Workload], bool]
+
+
+def compare(
+    covered: Workload, verdict: Verdict, explained: Explained, space: Space, until: Rule, void_runs: int
+) -> Controls:
     """Run the controls of a covered anomaly with this verdict. `until` confirms a control that is anomalous."""
     assert verdict.symptom is not None
+    mfs = explained.mfs
     for condition in mfs.conditions:
         control = broken(covered, mfs, condition, space)
-        if control is None:
+        if control is None or explained.known(control):
             continue
         answer = yield control
         if answer is None or answer.symptom is None or not verdict.symptom.is_related(answer.symptom):
             continue
+        twin = broken(explained.workload, mfs, condition, space)
+        if twin is not None and not explained.known(twin) and predicts((yield twin), explained.cause):
+            return Joined(False, needless=condition)
         confirmation = yield from confirm(control, answer.symptom, until, void_runs)
         if confirmation.confirmed:
             return Joined(False, control, confirmation.reproduced)
@@ -67,13 +94,13 @@ def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, until: 
     if alone == covered:
         return Joined(True)
     answer = yield alone
-    return Joined(answer is not None and predicts(answer, verdict), alone=answer)
+    return Joined(predicts(answer, verdict), alone=answer)
 
 
-def predicts(alone: Verdict, covered: Verdict) -> bool:
+def predicts(alone: Verdict | None, covered: Verdict) -> bool:
     """Whether the reduced workload's verdict accounts for the severity and the counters of the covered one."""
     assert covered.symptom is not None
-    if not covered.symptom.is_related(alone.symptom):
+    if alone is None or not covered.symptom.is_related(alone.symptom):
         return False
     if is_more_severe(covered, alone.severity):
         return False
