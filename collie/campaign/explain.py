@@ -10,20 +10,23 @@ from typing import Protocol, TypeVar
 from collie.campaign.events import AnomalyExplained, AnomalyMerged
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
-from collie.campaign.triage import ConfirmedAnomaly, Suspicion, Triage
+from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
 from collie.campaign.trust import Trust
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import ProgressSink
 from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
 from collie.search.discriminating_counters import rank
-from collie.search.extract import Surroundings, extract
-from collie.search.joins import compare, is_more_severe, predicts, reduced
+from collie.search.extract import Judgements, MfsExtraction, Surroundings, claim, nothing_measured
+from collie.search.joins import Explained, compare, is_more_severe, predicts, reduced
 from collie.search.recipe import Recipe
+from collie.workloads.feature import Condition, Mfs
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
 Result = TypeVar("Result")
 
+_SIBLING_COST = 0.5
+"""Expected number of runs of a plain sibling that a verdict on throughput may need."""
 _UNLIKELY = 0.05
 """Chance of two healthy runs inside a set at its show rate, below which they contradict it."""
 
@@ -32,9 +35,17 @@ class Drive(Protocol):
     """Measures what a generator yields."""
 
     async def __call__(
-        self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str, floor: float = 0.0
+        self,
+        lane: Lane,
+        probes: Generator[Workload, Verdict | None, Result],
+        purpose: str,
+        floor: float = 0.0,
+        about: Observation | None = None,
     ) -> tuple[Result, int]:
-        """Send the generator the verdicts, and return its result and the number of runs."""
+        """Send the generator the verdicts, and return its result and the number of runs.
+
+        Questions `about` an observation are phases where they fit, and are judged as far as its symptom goes.
+        """
 
 
 class Explainer:
@@ -67,16 +78,15 @@ class Explainer:
         def judgements() -> Iterator[tuple[Workload, Verdict]]:
             return ((workload, at_least(verdict, floor)) for workload, verdict in self._measurer.judgements())
 
-        around = Surroundings(
-            self._space,
-            self._recipe.noise,
-            lambda probe: self._known.covers(probe, but=confirmed.inside),
-            judgements,
-            lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
-        )
+        around = self._around(lane, confirmed, judgements)
+        runs = 0
+        extraction = MfsExtraction(anomaly.workload, anomaly.symptom, self._recipe.extraction, around)
         with self._triage.explaining(confirmed):
-            probes = extract(anomaly.workload, anomaly.symptom, self._recipe.extraction, around)
-            extracted, runs = await self._drive(lane, probes, "extract", floor)
+            while not extraction.is_over:
+                _, asked = await self._drive(lane, extraction.questions(), "extract", floor, about=confirmed)
+                _, claimed = await self._drive(lane, extraction.claims(), "claim", floor)
+                runs += asked + claimed
+        extracted = extraction.result()
         # The simplest workload moves the fewest unrelated counters.
         typical = self._measurer.measurement(extracted.workload) or confirmed.measurement
         telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog, extracted.mfs)
@@ -100,16 +110,40 @@ class Explainer:
         self._sink.on_event(AnomalyExplained(confirmed.anomaly))
         return confirmed.anomaly
 
-    async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: Anomaly) -> None:
+    def _around(
+        self, lane: Lane, confirmed: ConfirmedAnomaly, judgements: Judgements = nothing_measured
+    ) -> Surroundings:
+        return Surroundings(
+            self._space,
+            self._recipe.noise,
+            lambda probe: self._known.covers(probe, but=confirmed.inside),
+            judgements,
+            lambda probe: self._cost(lane, confirmed.anomaly, probe),
+            lambda: lane.set_up,
+        )
+
+    def _cost(self, lane: Lane, anomaly: Anomaly, probe: Workload) -> float:
+        own = self._measurer.cost(lane, probe) if self._recipe.phases > 1 else 1.0
+        needs_sibling = anomaly.symptom is Symptom.LOW_THROUGHPUT and not self._measurer.knows_bound(probe)
+        return own + _SIBLING_COST * needs_sibling
+
+    async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: ConfirmedAnomaly) -> None:
         """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
-        anomaly = waiting.anomaly
+        anomaly, mfs = waiting.anomaly, explained.anomaly.mfs
         verdict = self._measurer.with_signature(waiting.verdict, waiting.measurement)
         void_runs = self._recipe.confirmation.void_runs
-        probes = compare(anomaly.workload, verdict, explained.mfs, self._space, self._trust.rule, void_runs)
         with self._triage.comparing(waiting):
-            joined, _ = await self._drive(lane, probes, "control")
+            probes = compare(
+                anomaly.workload, verdict, self._covering(explained), self._space, self._trust.rule, void_runs
+            )
+            joined, _ = await self._drive(lane, probes, "control", about=waiting)
+            while joined.needless is not None and await self._widened(lane, explained, joined.needless):
+                probes = compare(
+                    anomaly.workload, verdict, self._covering(explained), self._space, self._trust.rule, void_runs
+                )
+                joined, _ = await self._drive(lane, probes, "control", about=waiting)
         if joined.same:
-            self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained)))
+            self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained.anomaly)))
         elif waiting.anomaly.complete:
             return  # it has a set of its own
         elif joined.second is not None:
@@ -121,8 +155,36 @@ class Explainer:
             )
             self._triage.keep(waiting.anomaly)
         else:
-            waiting.inside = widen_to_untested(explained.mfs, self._space)
+            waiting.inside = widen_to_untested(mfs, self._space)
             waiting.floor = _floor(joined.alone, verdict)
+
+    def _covering(self, explained: ConfirmedAnomaly) -> Explained:
+        anomaly = explained.anomaly
+        own = widen_to_untested(anomaly.mfs, self._space)
+        typical = self._measurer.measurement(anomaly.workload) or explained.measurement
+        cause = self._measurer.with_signature(explained.verdict, typical)
+        cause = dataclasses.replace(cause, severity=explained.severity_alone)
+        return Explained(anomaly.mfs, anomaly.workload, cause, lambda workload: self._known.covers(workload, but=own))
+
+    async def _widened(self, lane: Lane, explained: ConfirmedAnomaly, needless: Condition) -> bool:
+        """Drop a condition of a set if fresh runs without it keep its claim. Return whether they do."""
+        from scipy.stats import binom  # a second that most commands do not need
+
+        anomaly = explained.anomaly
+        mfs = Mfs(tuple(condition for condition in anomaly.mfs.conditions if condition != needless))
+        if not mfs.conditions:
+            return False
+        probes = claim(mfs, anomaly.workload, self._recipe.extraction, self._around(lane, explained))
+        (shows, runs), _ = await self._drive(lane, probes, "claim", explained.floor)
+        if not runs or binom.cdf(shows, runs, chance_of_next(anomaly.fresh_shows, anomaly.fresh_runs)) < _UNLIKELY:
+            return False
+        self._triage.contradicted(explained)
+        explained.anomaly = dataclasses.replace(
+            anomaly, mfs=mfs, fresh_runs=runs, fresh_shows=shows, revised=(*anomaly.revised, anomaly.mfs)
+        )
+        self._triage.explained(explained)
+        self._sink.on_event(AnomalyExplained(explained.anomaly))
+        return True
 
     async def exceeds(self, lane: Lane, explained: ConfirmedAnomaly, run: Suspicion) -> bool:
         """Whether a run inside a set is worse than the set predicts, so that a second cause shows.

@@ -50,17 +50,28 @@ class LaneLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseOf:
+    """The set-up that a run is a phase of: the lane's, if it was made for this workload, unless a `first` run asks."""
+
+    made_for: Workload
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """The request of a coroutine for a run. Awaiting it gives the record.
 
-    `made_for` names the set-up that the run is a phase of. The lane's set-up is used if it was made for this workload,
-    unless the run is to be `first` on a new one. Without it, the run has a set-up of its own.
+    `on` names the set-up that the run is a phase of. Without it, the run has a set-up of its own.
     """
 
     workload: Workload
     purpose: str
-    made_for: Workload | None = None
-    first: bool = False
+    on: PhaseOf | None = None
+
+    @property
+    def made_for(self) -> Workload | None:
+        """What the set-up was made for that the run is a phase of."""
+        return self.on.made_for if self.on is not None else None
 
     def __await__(self) -> Generator[RunRequest, RunRecord, RunRecord]:
         record = yield self
@@ -92,10 +103,11 @@ class Lane:
 
     def prepare(self, run: int, request: RunRequest) -> None:
         """Keep the set-up if the request is a phase of it, else let go of it."""
-        if request.made_for is None:
+        on = request.on
+        if on is None:
             self.set_up = self.set_up_by = None
-        elif request.first or self.set_up is None or self.set_up.made_for != request.made_for:
-            self.set_up, self.set_up_by = SetUp(request.made_for), run
+        elif on.first or self.set_up is None or self.set_up.made_for != on.made_for:
+            self.set_up, self.set_up_by = SetUp(on.made_for), run
 
     def conclude(self, record: RunRecord) -> None:
         """Count a delivered run. Its set-up stands if the result says so."""

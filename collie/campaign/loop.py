@@ -35,12 +35,13 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
 from collie.campaign.events import AnomalyConfirmed, SuspicionDropped
 from collie.campaign.explain import Explainer, at_least, typical_of
-from collie.campaign.lanes import Lane, LaneLost
+from collie.campaign.lanes import Lane, LaneLost, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.summary import Summary, Unconfirmed
 from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
@@ -49,9 +50,11 @@ from collie.detect.confirm import Confirmed, confirm
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
+from collie.search.phases import roomy
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -61,10 +64,23 @@ _MAX_SKIPPED = 2000
 _MAX_OUTAGES = 3
 """Number of runs that end in a dead data path after which their proposal is refused."""
 
+_PHASE_TRIES = 20
+"""Number of consecutive covered or refused proposals after which a set-up has no further phase."""
+
 _EXPLANATION_RUNS = 45
 """Expected runs of an explanation."""
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """A proposal to run, with the strategy's values at that time. An audit tests the explanation of `doubted`."""
+
+    workload: Workload
+    driven: str | None
+    temperature: float | None
+    doubted: ConfirmedAnomaly | None = None
 
 
 class _SetAside(Exception):
@@ -97,6 +113,7 @@ class SearchLoop:
         self._pairs = len(measurer.lanes)
         self._searching = self._pairs
         self._again: list[Workload] = []
+        self._kept: list[_Proposal] = []
         self._outages: dict[Workload, list[RunRecord]] = {}
         self._trust = Trust(recipe.confirmation, recipe.noise)
         self._explainer = Explainer(measurer, self._triage, known, space, recipe, self._trust, sink, self._drive)
@@ -161,28 +178,75 @@ class SearchLoop:
         )
 
     async def _step(self, lane: Lane) -> bool:
-        """Process one proposal. An anomalous run becomes a suspicion. Return whether the proposal was run."""
-        workload = self._again.pop(0) if self._again else self._strategy.ask()
+        """Make a set-up for one proposal, and run those that fit as its phases. Return whether any was run."""
+        first = self._proposal(None)
+        if first is None:
+            return False
+        if (doubted := first.doubted) is not None:
+            await self._audit(lane, doubted, first.workload)
+            return True
+        made_for = roomy(self._space, first.workload) if self._recipe.phases > 1 else None
+        phases = [await self._recorded(lane, first, PhaseOf(made_for, first=True) if made_for else None)]
+        while made_for is not None and lane.set_up is not None and len(phases) < self._recipe.phases:
+            proposal = self._phase(lane.set_up)
+            if proposal is None:
+                break
+            phases.append(await self._recorded(lane, proposal, PhaseOf(made_for)))
+        # A verdict can take a run of the plain sibling, which ends the set-up. So the phases are judged afterwards.
+        await self._measurer.measuring_siblings(lane, [record for _, record in phases])
+        for proposal, record in phases:
+            lane.driven, lane.temperature = proposal.driven, proposal.temperature
+            self._heard(lane, record, await self._measurer.judging_record(lane, record))
+        return True
+
+    def _phase(self, set_up: SetUp) -> _Proposal | None:
+        """Return a proposal that fits a set-up, or None. One that does not is kept for a set-up of its own."""
+        for _ in range(_PHASE_TRIES):
+            proposal = self._proposal(set_up)
+            if proposal is not None and proposal.doubted is None and set_up.misfit(proposal.workload) is None:
+                return proposal
+            if proposal is not None:
+                self._kept.append(proposal)
+                return None
+        return None
+
+    def _proposal(self, on: SetUp | None) -> _Proposal | None:
+        """Return the next proposal that is to be run, or None if the next one is covered or refused."""
+        if on is None and self._kept:
+            return self._kept.pop(0)
+        workload = self._again.pop(0) if self._again else self._strategy.ask(on)
+        driven, temperature = self._strategy.driven, self._strategy.temperature
         if self._recipe.skip_known and self._known.covers(workload):
             if (doubted := self._triage.to_audit(workload, self._recipe.audits)) is not None:
-                await self._audit(lane, doubted, workload)
-                return True
+                return _Proposal(workload, driven, temperature, doubted)
             self._skipped += 1
             self._triage.sight(workload)
             self._strategy.tell(workload, Answer(ProposalOutcome.SKIPPED))
-            return False
+            return None
         if workload in self._refused:
             self._strategy.tell(workload, Answer(ProposalOutcome.UNSUPPORTED))
-            return False
-        record, verdict = await self._propose(lane, workload, "search")
+            return None
+        return _Proposal(workload, driven, temperature)
+
+    async def _recorded(self, lane: Lane, proposal: _Proposal, on: PhaseOf | None) -> tuple[_Proposal, RunRecord]:
+        lane.driven, lane.temperature = proposal.driven, proposal.temperature
+        try:
+            return proposal, await self._measurer.recording(lane, proposal.workload, "search", on)
+        except LaneLost:
+            self._again.append(proposal.workload)
+            raise
+
+    def _heard(self, lane: Lane, record: RunRecord, verdict: Verdict | None) -> None:
+        """Tell the strategy of a run. An anomalous one becomes a suspicion."""
+        workload = record.workload
         if isinstance(record.result, SetupFailed) and record.result.of_outage and self._propose_again(record):
-            return True
+            return
         if not isinstance(record.result, Measured):
             outcome = ProposalOutcome.UNSUPPORTED if isinstance(record.result, Unsupported) else ProposalOutcome.FAILED
             if not isinstance(record.result, SetupFailed):
                 self._refused.add(workload)
             self._strategy.tell(workload, Answer(outcome))
-            return True
+            return
         self._trust.judged()
         self._outages.pop(workload, None)
         measurement = record.result.measurement
@@ -192,7 +256,6 @@ class SearchLoop:
                 self._tell(suspicion, found=True)
         else:
             self._strategy.tell(workload, Answer(ProposalOutcome.MEASURED, measurement))
-        return True
 
     def _propose_again(self, record: RunRecord) -> bool:
         """Queue a proposal again after a dead data path, and return True. After `_MAX_OUTAGES` refuse it."""
@@ -204,21 +267,13 @@ class SearchLoop:
         self._refused.add(record.workload)
         return False
 
-    async def _propose(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
-        lane.driven = self._strategy.driven
-        lane.temperature = self._strategy.temperature
-        try:
-            return await self._measurer.judging(lane, workload, purpose)
-        except LaneLost:
-            self._again.append(workload)
-            raise
-
     async def _audit(self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload) -> None:
         confirmed.audits += 1
         try:
-            record, verdict = await self._propose(lane, workload, "audit")
+            record, verdict = await self._measurer.judging(lane, workload, "audit")
         except LaneLost:
             confirmed.audits -= 1
+            self._again.append(workload)
             raise
         shows = verdict is not None and verdict.is_anomalous
         outcome, measurement = ProposalOutcome.SKIPPED, None
@@ -319,7 +374,7 @@ class SearchLoop:
         While runs are replayed, the record decides. A resume with a larger budget must repeat the recorded steps.
         """
         if (purpose := self._measurer.scheduler.next_purpose) is not None:
-            return purpose == "extract"
+            return purpose in ("extract", "claim")
         spent, lanes = self._measurer.budget_share, max(1, self._searching)
         one_after_another = -(-explanations // lanes) * _EXPLANATION_RUNS * lanes
         # A run that the device refuses, or that fails to set up, takes hardly any time.
@@ -360,27 +415,46 @@ class SearchLoop:
         for earlier in self._triage.explained_before(confirmed):
             await self._explainer.compare(lane, confirmed, earlier)
         for waiting in self._triage.covered_by(explained):
-            await self._explainer.compare(lane, waiting, explained)
+            await self._explainer.compare(lane, waiting, confirmed)
 
     async def _drive(
-        self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str, floor: float = 0.0
+        self,
+        lane: Lane,
+        probes: Generator[Workload, Verdict | None, Result],
+        purpose: str,
+        floor: float = 0.0,
+        about: Observation | None = None,
     ) -> tuple[Result, int]:
         """Measure the workloads that a generator yields and send it the verdicts. Return its result and run count.
 
-        A verdict below the `floor` counts as normal.
+        A verdict below the `floor` counts as normal. Questions `about` an observation are phases where they fit, and
+        are judged as far as its symptom goes.
         """
+        asked = about.verdict.symptom if about is not None and self._recipe.phases > 1 else None
         runs, answer = 0, None
         try:
             while True:
                 probe = probes.send(answer)
                 before = lane.runs
-                reading = await self._measurer.probing(lane, probe, purpose)
+                on = self._phase_of(lane, probe, about) if self._recipe.phases > 1 and purpose != "confirm" else None
+                reading = await self._measurer.probing(lane, probe, purpose, on, asked)
                 answer = at_least(reading.verdict, floor) if reading else None
                 runs += lane.runs - before
                 await self._measurer.require_working(lane)
-                if purpose == "extract" and (suspicion := self._suspicion_for(lane)) is not None:
+                if purpose in ("extract", "claim") and (suspicion := self._suspicion_for(lane)) is not None:
                     # another pair waits for this confirmation, and an extraction takes long
                     await self._investigate(lane, suspicion)
         except StopIteration as stop:
             result: Result = stop.value
             return result, runs
+
+    def _phase_of(self, lane: Lane, probe: Workload, about: Observation | None) -> PhaseOf:
+        """Return the set-up that stands if a question fits it, else one with room for those that are likely next.
+
+        What is not `about` an observation has a set-up of its own.
+        """
+        if about is None:
+            return PhaseOf(probe, first=True)
+        if lane.set_up is not None and lane.set_up.misfit(probe) is None:
+            return PhaseOf(lane.set_up.made_for)
+        return PhaseOf(roomy(self._space, probe, about.workload, self._space.base), first=True)

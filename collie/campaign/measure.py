@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
-from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, RunRequest, alone
+from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, PhaseOf, RunRequest, alone
+from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
 from collie.campaign.siblings import SickSibling, delivered, unfit
 from collie.detect.bounds import NOTHING_EXPECTED, Bounds
@@ -22,7 +23,7 @@ from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading, reading_of
 from collie.detect.signature import Levels, Ordinary, Signature
-from collie.detect.symptom import Verdict, inconclusive
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.errors import TestbedError
 from collie.ports import (
     CampaignStore,
@@ -35,6 +36,7 @@ from collie.ports import (
     Testbed,
     Unsupported,
 )
+from collie.workloads.setup import made_for_all, misfit
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
@@ -105,6 +107,7 @@ class Measurer:
         self._ran: list[Workload] = []
         self.set_aside: dict[str, str] = {}
         self._unfit: dict[Workload, str] = {}
+        self._pace = Pace()
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -154,31 +157,69 @@ class Measurer:
         """
         return (await self._run(lane, workload, purpose)).result
 
-    async def judging(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
+    async def judging(
+        self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None, asked: Symptom | None = None
+    ) -> tuple[RunRecord, Verdict | None]:
         """Run a workload once and judge it. If the verdict depends on the plain sibling, measure that first."""
-        record = await self._run(lane, workload, purpose, announce=False)
+        record = await self.recording(lane, workload, purpose, on)
+        return record, await self.judging_record(lane, record, asked)
+
+    async def recording(self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None) -> RunRecord:
+        """Run a workload once and record it, to be judged when the other phases of its set-up have run."""
+        return await self._run(lane, workload, purpose, on, announce=False)
+
+    async def measuring_siblings(self, lane: Lane, records: Sequence[RunRecord]) -> None:
+        """Measure the plain siblings that the verdicts on several runs depend on, as phases where they fit."""
+
+        def needed() -> dict[Workload, Workload]:
+            """Return a workload for each sibling that a verdict still depends on."""
+            measured = [
+                (each.workload, each.result.measurement) for each in records if isinstance(each.result, Measured)
+            ]
+            return {self._bounds.sibling(w): w for w, reading in measured if self._judged(w, reading, "search") is None}
+
+        siblings = list(needed())
+        made_for = made_for_all(siblings) if len(siblings) > 1 else None
+        for sibling in siblings:
+            if (workload := needed().get(sibling)) is not None:  # an earlier sibling may decide the verdict
+                fits = made_for is not None and misfit(sibling, made_for) is None
+                await self.measuring_sibling(lane, workload, on=PhaseOf(made_for) if made_for and fits else None)
+
+    async def judging_record(self, lane: Lane, record: RunRecord, asked: Symptom | None = None) -> Verdict | None:
+        """Judge a recorded run. If the verdict depends on the plain sibling, measure that first.
+
+        A run that was `asked` whether it shows a symptom needs no sibling if throughput does not decide. Then its
+        throughput is left unjudged.
+        """
         verdict = None
         try:
             if isinstance(record.result, Measured):
                 measurement = record.result.measurement
-                verdict = await self._judge(lane, workload, measurement, purpose)
-                if verdict.is_normal and purpose == "search":  # probes close to an anomaly have high counters
+                if asked is not None and self._is_free_of(asked, record.workload, measurement):
+                    verdict = inconclusive(f"no {asked.words}; its throughput was not judged")
+                    if record.verdict is None:
+                        self._store.annotate(record.run, verdict, lane.driven)
+                    return Verdict(Outcome.NORMAL, verdict.reason)
+                verdict = await self._judge(lane, record.workload, measurement, record.purpose)
+                if verdict.is_normal and record.purpose == "search":  # probes close to an anomaly have high counters
                     self._ordinary.learn(measurement)
                 verdict = self.with_signature(verdict, measurement)
-                self._evidence.setdefault(workload, []).append((verdict, measurement))
+                self._evidence.setdefault(record.workload, []).append((verdict, measurement))
                 if record.verdict is None:  # a replayed run can have its verdict on record
                     self._store.annotate(record.run, verdict, lane.driven)
         finally:  # the sibling can raise `BudgetSpent`, but this run is on record
             self._announce(lane, record, verdict)
-        return record, verdict
+        return verdict
 
-    async def probing(self, lane: Lane, workload: Workload, purpose: str) -> RunReading | None:
+    async def probing(
+        self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None, asked: Symptom | None = None
+    ) -> RunReading | None:
         """Run a workload, repeat a failed set-up, and return the reading. Return None if the device cannot run it."""
         cause = ""
         for _ in range(_SETUP_TRIES):
             if workload in self.lost:
                 return RunReading(inconclusive(f"not run again: it cost host {self.lost[workload].host}"))
-            record, verdict = await self.judging(lane, workload, purpose)
+            record, verdict = await self.judging(lane, workload, purpose, on, asked)
             if isinstance(record.result, Measured) and verdict is not None:
                 return reading_of(verdict, record.result.measurement)
             if isinstance(record.result, Unsupported):
@@ -222,6 +263,11 @@ class Measurer:
         """Return the raised counters of a run, relative to the healthy runs so far."""
         return (self._levels or self._ordinary.levels).signature(measurement)
 
+    def cost(self, lane: Lane, workload: Workload) -> float:
+        """Return the time of the next run on a lane, in units of that of a run with a set-up of its own."""
+        fits = lane.set_up is not None and lane.set_up.misfit(workload) is None
+        return self._pace.phase if fits else 1.0
+
     @property
     def budget_share(self) -> float:
         """Used share of the budget, 0..1."""
@@ -246,12 +292,14 @@ class Measurer:
         severities = [verdict.severity for verdict, _ in self._evidence.get(workload, ()) if verdict.is_anomalous]
         return median(severities) if severities else None
 
-    async def measuring_sibling(self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES) -> None:
+    async def measuring_sibling(
+        self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES, on: PhaseOf | None = None
+    ) -> None:
         """Measure the plain sibling again, up to `tries` times until a run is sound."""
         sibling = self._bounds.sibling(workload)
         sick: list[SickSibling] = []
         for _ in range(tries):
-            record = await self._run(lane, sibling, "sibling")
+            record = await self._run(lane, sibling, "sibling", on)
             result = record.result
             verdict = self._unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
             self._unfit[sibling] = unfit(result, verdict)
@@ -298,7 +346,8 @@ class Measurer:
         """Whether the plain sibling has been measured, or is known to be no reference."""
         return self._bounds.settled(workload)
 
-    async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
+    def _judged(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict | None:
+        """Judge a run by what is known. Return None if the verdict depends on a plain sibling that is not measured."""
         verdict = judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
         if verdict.is_normal or self._bounds.known(workload):
             return verdict
@@ -308,8 +357,20 @@ class Measurer:
         bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
         if bracketed is not None:
             return bracketed
-        if not settled:
-            await self.measuring_sibling(lane, workload)
+        return self._boundless(workload) if settled else None
+
+    def _is_free_of(self, symptom: Symptom, workload: Workload, measurement: Measurement) -> bool:
+        """Whether a run shows neither this symptom nor another one, with its throughput still unjudged."""
+        return (
+            symptom.is_looked_for_before(Symptom.LOW_THROUGHPUT)
+            and not symptom.is_related(Symptom.LOW_THROUGHPUT)
+            and self._judged(workload, measurement, "extract") is None
+        )
+
+    async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
+        if (verdict := self._judged(workload, measurement, purpose)) is not None:
+            return verdict
+        await self.measuring_sibling(lane, workload)
         if self._bounds.known(workload):
             return judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
         bracketed = self._bracketed(workload, measurement)
@@ -340,19 +401,22 @@ class Measurer:
             return verdict
         return dataclasses.replace(verdict, signature=self.signature(measurement))
 
-    async def _run(self, lane: Lane, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
+    async def _run(
+        self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None, *, announce: bool = True
+    ) -> RunRecord:
         if self.budget.spent(self.elapsed_seconds, self.runs):
             raise BudgetSpent
         if self._guard.spent and not self.scheduler.replaying:  # replayed runs were within their limits
             raise BudgetSpent("pause budget")
         try:
-            record = await RunRequest(workload, purpose)
+            record = await RunRequest(workload, purpose, on)
         except LaneLost as lost:
             self._announce(lane, lost.record, None)
             self.retire(lane, lost.reason)
             raise
         if isinstance(record.result, Measured):
             lane.failed.clear()
+            self._pace.learn(record)
             if len(self._ran) < _SETUP_TRIES and workload not in self._ran:
                 self._ran.append(workload)
         if isinstance(record.result, SetupFailed):

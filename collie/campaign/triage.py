@@ -246,7 +246,7 @@ class Triage:
             if explained.symptom.is_related(waiting.anomaly.symptom) and _covers(explained, waiting.anomaly)
         ]
 
-    def explained_before(self, confirmed: ConfirmedAnomaly) -> list[Anomaly]:
+    def explained_before(self, confirmed: ConfirmedAnomaly) -> list[ConfirmedAnomaly]:
         """Return the explained anomalies whose sets cover one that another lane has explained meanwhile.
 
         One inside a set whose cause it does not share has been compared.
@@ -254,8 +254,13 @@ class Triage:
         anomaly = confirmed.anomaly
         if confirmed.inside is not None:
             return []
-        others = (other.anomaly for other in self._explained if other is not confirmed)
-        return [other for other in others if anomaly.symptom.is_related(other.symptom) and _covers(other, anomaly)]
+        return [
+            other
+            for other in self._explained
+            if other is not confirmed
+            and anomaly.symptom.is_related(other.anomaly.symptom)
+            and _covers(other.anomaly, anomaly)
+        ]
 
     def merge(self, waiting: ConfirmedAnomaly, explained: Anomaly) -> Anomaly:
         """Join an anomaly with the explained one that is its cause, and return it."""

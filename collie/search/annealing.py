@@ -26,6 +26,7 @@ from collie.counters.catalog import Catalog
 from collie.search.objective import Objective, Stages, readings
 from collie.search.recipe import Recipe, Step
 from collie.search.strategy import Answer, ProposalOutcome
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -76,7 +77,7 @@ class Annealing:
         """The temperature, or None during ranking."""
         return self._temperature if self._stages.objective else None
 
-    def ask(self) -> Workload:
+    def ask(self, on: SetUp | None = None) -> Workload:  # noqa: ARG002 - it proposes neighbours, whatever they cost
         """Propose a random point or a neighbour of the current point."""
         if self._current is not None:
             try:

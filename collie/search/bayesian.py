@@ -27,6 +27,7 @@ from collie.search.objective import Objective, Stages, readings
 from collie.search.recipe import Recipe, Sampler
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Choice, Ordered, Vector
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -133,7 +134,7 @@ class BayesianSearch:
         """The counter of this stage, or None during ranking."""
         return self._stages.driven
 
-    def ask(self) -> Workload:
+    def ask(self, on: SetUp | None = None) -> Workload:  # noqa: ARG002 - it proposes neighbours, whatever they cost
         """Propose the sampler's suggestion, or a random point."""
         objective = self._stages.objective
         if objective is None or self._refused >= _PATIENCE:

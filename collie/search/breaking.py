@@ -23,6 +23,11 @@ def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> 
     any mixture of its dimensions allows, with the fewest of them changed. If that breaks another condition or a
     constraint, one more dimension may change to compensate.
     """
+    return next(breakings(workload, mfs, condition, space), None)
+
+
+def breakings(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Iterator[Workload]:
+    """Yield every such workload, the preferred one first."""
     others = [other for other in mfs.conditions if other != condition]
     breaking = [w for w in _candidates(workload, condition, space) if not condition.holds(w)]
     for candidate in chain(breaking, _helped(breaking, workload, condition, space)):
@@ -31,8 +36,7 @@ def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> 
             and all(other.holds(candidate) for other in others)
             and space.allows(candidate)
         ):
-            return candidate
-    return None
+            yield candidate
 
 
 def _candidates(workload: Workload, condition: Condition, space: Space) -> list[Workload]:

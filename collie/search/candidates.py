@@ -20,6 +20,7 @@ from collie.search.limits import CandidateLimits
 from collie.search.plainness import Plainness
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.feature import PRODUCTS
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import EVEN, Workload
 
@@ -73,15 +74,21 @@ class Candidates:
         self._points = np.empty((0, 0))
         self._values: dict[str, list[_Value]] = {}
 
-    def around(self, simplest: Workload, hypotheses: Hypotheses) -> list[Candidate]:
-        """Return candidates for the simplest workload so far and the remaining hypotheses."""
+    def around(self, simplest: Workload, hypotheses: Hypotheses, on: SetUp | None = None) -> list[Candidate]:
+        """Return candidates for the simplest workload so far and the remaining hypotheses.
+
+        Half of those that change many dimensions fit the set-up that stands, because these cost little.
+        """
         if simplest != self._simplest:
             self._list_neighbours(simplest)
         found = {candidate.workload: candidate for candidate in self._near}
         fits = hypotheses.inside(self._points) if self._near else np.ones((1, 0), dtype=bool)
         for pick, count in ((self._corner, _CORNERS), (self._draw, _DRAWS), (self._group, _GROUPS)):
-            for _ in range(count):
-                workload = self._made(simplest, pick(fits[self._rng.randrange(len(fits))]))
+            for number in range(count):
+                picked = pick(fits[self._rng.randrange(len(fits))])
+                if on is not None and number % 2:
+                    picked = {name: value for name, value in picked.items() if on.offers(name, value)}
+                workload = self._made(simplest, picked)
                 if workload is not None and workload not in found:
                     found[workload] = self.candidate(workload)
         return list(found.values())

@@ -171,7 +171,10 @@ class Evidence:
         """Return the plainest workload that usually reproduces the anomaly, inside a set if possible."""
         reproduced = [workload for workload, votes in self._votes.items() if self._reproduces(votes)]
         inside = [workload for workload in reproduced if mfs is not None and mfs.covers(workload)]
-        return min(inside or reproduced or [self.finding], key=self._plainness.complexity)
+        found = inside or reproduced or [self.finding]
+        # All runs of a workload share the error of its bound, so that repeats do not make a bare margin sure.
+        clear = [workload for workload in found if self._votes[workload].margin >= _BARE_MARGIN]
+        return min(clear or found, key=self._plainness.complexity)
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
         """Whether a workload reproduced the anomaly clearly or often enough to replace the finding.

@@ -37,7 +37,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
+from typing import TypeVar
 
 import numpy as np
 
@@ -45,22 +47,27 @@ from collie.detect.interval import wilson
 from collie.detect.noise import Noise
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.anomaly import chance_of_next
+from collie.search.breaking import breakings
 from collie.search.candidates import Candidate, Candidates
 from collie.search.draws import draw_inside
 from collie.search.evidence import Evidence
 from collie.search.hypotheses import entropy
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
 
-Probes = Generator[Workload, Verdict | None, "Extracted"]
+Result = TypeVar("Result")
+Probes = Generator[Workload, Verdict | None, Result]
 """Yields workloads. Receives a verdict, or None when the workload cannot run."""
 
 Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
 
 _OPEN_BITS = 0.6
 """Entropy in bits below which a workload's place inside or outside counts as known: that of a chance of 15 or 85 %."""
+_OPEN_BITS_SET_UP = 0.85
+"""The same for a workload that needs another set-up: fresh draws inside the set answer it and count for its claim."""
 _PATIENT_RUNS = 15
 _IMPATIENCE = 0.02
 """Extra bits required per run after `_PATIENT_RUNS`: a place that stays open so long often means that no box fits."""
@@ -70,14 +77,14 @@ _EXPECTED = 0.9
 """Share of the hypotheses that contain a workload from which a healthy run of it is repeated."""
 _OVERLOOKED = 0.05
 """Chance that all runs of a probe miss an anomaly that does not always show."""
+_BREAKINGS = 20
+"""Number of workloads that break a condition from which a check is drawn."""
 _WIDEST_CLAIM = 0.5
 """Width of the interval of the show rate above which more fresh runs are drawn."""
 _DRAWS = 20
 """Draws of a fresh workload outside the known anomalies."""
 _PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
-_SIBLING_COST = 0.5
-"""Expected number of runs of a plain sibling that a verdict on throughput may need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +113,53 @@ class Extracted:
         return chance_of_next(self.passed, self.trials)
 
 
+def claim(mfs: Mfs, start: Workload, policy: Extraction, around: Surroundings) -> Probes[tuple[int, int]]:
+    """Run workloads drawn inside a set. Return how many showed the anomaly, and how many ran."""
+    rng = Random(stable_text(start))
+    shows: list[bool] = []
+    for _ in range(policy.most_runs):
+        if _suffices(shows, policy):
+            break
+        verdict = yield _drawn_inside(mfs, start, around, rng, rest_plain=len(shows) % 2 == 0)
+        if verdict is not None and not verdict.is_inconclusive:
+            shows.append(verdict.is_anomalous)
+    return sum(shows), len(shows)
+
+
+def _suffices(shows: list[bool], policy: Extraction) -> bool:
+    """Whether fresh runs, of which each showed the anomaly or not, tell the show rate well enough."""
+    if len(shows) < policy.fresh_runs:
+        return False
+    interval = wilson(sum(shows), len(shows))
+    return interval is not None and interval.high - interval.low <= _WIDEST_CLAIM
+
+
+def _drawn_inside(mfs: Mfs, start: Workload, around: Surroundings, rng: Random, *, rest_plain: bool) -> Workload:
+    """Draw a workload inside a set and outside all known ones. If there is none, return the start."""
+    drawn = start
+    for _ in range(_DRAWS):
+        if not mfs.conditions:
+            drawn = around.space.sample(rng)
+        elif mfs.covers(start):
+            drawn = draw_inside(around.space, mfs, drawn, rng, rest_plain=rest_plain)
+        if not around.known(drawn):
+            return drawn
+    return start
+
+
 def nothing_measured() -> Iterable[tuple[Workload, Verdict]]:
     """Return no judgements, for an extraction outside a campaign."""
     return ()
 
 
-def costs_nothing_more(_workload: Workload) -> bool:
-    """Return True: outside a campaign a verdict takes one run."""
-    return True
+def costs_one_run(_workload: Workload) -> float:
+    """Return 1: outside a campaign every verdict takes one run with a set-up of its own."""
+    return 1.0
+
+
+def no_set_up() -> SetUp | None:
+    """Return None: no set-up stands."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -123,60 +169,103 @@ class Surroundings:
     Attributes:
         known: whether an earlier anomaly covers a workload. Such workloads are not probed.
         measured: returns the campaign's judged runs so far.
-        has_bound: whether the bound is known, so that a verdict needs no plain sibling.
+        cost: expected time of a verdict, in units of a run with a set-up of its own.
+        set_up: returns the set-up that stands.
     """
 
     space: Space
     noise: Noise
     known: Callable[[Workload], bool]
     measured: Judgements = nothing_measured
-    has_bound: Callable[[Workload], bool] = costs_nothing_more
+    cost: Callable[[Workload], float] = costs_one_run
+    set_up: Callable[[], SetUp | None] = no_set_up
 
 
-def extract(workload: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> Probes:
-    """Find the minimal feature set of a confirmed anomaly."""
-    before = list(around.measured())
-    asked = 0
-    if not any(other == workload for other, _ in before):
-        asked = 1
-        verdict = yield workload  # this run gives the counters of the finding
-        before += [(workload, verdict)] if verdict is not None else []
-    search = _Search(Evidence(workload, symptom, around.space, around.known, before, around.noise), policy, around)
-    while asked < policy.most_runs and (probe := search.next(asked)) is not None:
-        asked += 1
-        search.learn(probe, (yield probe.workload), asked)
-    return search.result(asked)
+def extract(workload: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> Probes[Extracted]:
+    """Find the minimal feature set of a confirmed anomaly, and its claim."""
+    extraction = MfsExtraction(workload, symptom, policy, around)
+    while not extraction.is_over:
+        yield from extraction.questions()
+        yield from extraction.claims()
+    return extraction.result()
 
 
-class _Search:
-    """The state of one extraction.
+class MfsExtraction:
+    """The extraction for one confirmed anomaly. Its questions and its claims alternate until it `is_over`.
 
     Attributes:
         mfs: the most probable set when the last question was settled.
         fresh: runs drawn anew inside `mfs`, whether each was anomalous.
     """
 
-    def __init__(self, evidence: Evidence, policy: Extraction, around: Surroundings) -> None:
-        self._evidence, self._policy, self._around = evidence, policy, around
-        self._rng = Random(stable_text(evidence.finding))
-        self._hypotheses = evidence.hypotheses(self._rng.getrandbits(32))
-        self._candidates = Candidates(around.space, evidence.limits, self._rng, lambda probe: not around.known(probe))
-        self._surprised_at = 0
+    def __init__(self, finding: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> None:
+        self._finding, self._symptom = finding, symptom
+        self._policy, self._around = policy, around
+        self._rng = Random(stable_text(finding))
+        self._asked = self._surprised_at = 0
         self._doubted: Candidate | None = None
-        self._settled = self._finished = False
+        self._open: Candidate | None = None
+        self._settled = self._finished = self._began = False
         self.mfs = Mfs(())
         self.fresh: list[bool] = []
-        self._is_fresh = False
 
-    def next(self, asked: int) -> Candidate | None:
-        """Return the next workload to run, or None when the set and its claim are finished."""
-        self._is_fresh = False
+    @property
+    def is_over(self) -> bool:
+        """Whether the claim is finished, or the limit of runs reached."""
+        return self._finished or self._asked >= self._policy.most_runs
+
+    def questions(self) -> Probes[None]:
+        """Ask until the set is settled. The probes of one set-up can be its phases."""
+        if not self._began:
+            yield from self._begin()
+            self._open = self._question()
+        while not self.is_over and self._open is not None:
+            yield from self._run(self._open)
+            self._open = self._question()
+
+    def claims(self) -> Probes[None]:
+        """Draw workloads inside the settled set until the claim suffices, or one of them opens a question.
+
+        Each takes a set-up of its own, as a user's run does.
+        """
+        while not self.is_over and self._open is None:
+            # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
+            if _suffices(self.fresh, self._policy) and self._asked:
+                self._finished = True
+                break
+            rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
+            drawn = _drawn_inside(self.mfs, start, self._around, self._rng, rest_plain=rest_plain)
+            verdict = yield from self._run(self._candidates.candidate(drawn))
+            if verdict is not None and not verdict.is_inconclusive:
+                self.fresh.append(verdict.is_anomalous)
+            self._open = self._question() or self._check(drawn)
+
+    def _begin(self) -> Probes[None]:
+        before, around = list(self._around.measured()), self._around
+        if not any(other == self._finding for other, _ in before):
+            self._asked = 1
+            verdict = yield self._finding  # this run gives the counters of the finding
+            before += [(self._finding, verdict)] if verdict is not None else []
+        self._evidence = Evidence(self._finding, self._symptom, around.space, around.known, before, around.noise)
+        self._hypotheses = self._evidence.hypotheses(self._rng.getrandbits(32))
+        limits = self._evidence.limits
+        self._candidates = Candidates(around.space, limits, self._rng, lambda probe: not around.known(probe))
+        self._began = True
+
+    def _run(self, probe: Candidate) -> Probes[Verdict | None]:
+        self._asked += 1
+        verdict = yield probe.workload
+        self._learn(probe, verdict)
+        return verdict
+
+    def _question(self) -> Candidate | None:
+        """Return the next workload to run, or None when the set is settled."""
         if self._doubted is not None:
             return self._doubted
         low, high = _RATE_KNOWN
         if low < self._evidence.show_rate.always < high:
             return self._candidates.candidate(self._evidence.simplest())
-        if (probe := self._most_informative(asked)) is not None:
+        if (probe := self._most_informative()) is not None:
             self._settled = False
             return probe
         if not self._settled:
@@ -184,14 +273,27 @@ class _Search:
         simplest = self._evidence.simplest(self.mfs)
         if not self._evidence.is_sure(simplest, self._policy.accepting):
             return self._candidates.candidate(simplest)
-        # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
-        if self._claim_suffices and asked:
-            self._finished = True
-            return None
-        self._is_fresh = True
-        return self._candidates.candidate(self._drawn(simplest))
+        return None
 
-    def learn(self, probe: Candidate, verdict: Verdict | None, asked: int) -> None:
+    def _check(self, drawn: Workload) -> Candidate | None:
+        """Return a workload just outside the set that fits the set-up of one drawn inside, if there is one.
+
+        The questions were asked around one workload. Elsewhere, the anomaly may show without one of the conditions.
+        """
+        set_up = self._around.set_up()
+        conditions = self.mfs.conditions
+        for number in range(len(conditions) if set_up is not None else 0):
+            condition = conditions[(len(self.fresh) + number) % len(conditions)]
+            outside = [
+                other
+                for other in islice(breakings(drawn, self.mfs, condition, self._around.space), _BREAKINGS)
+                if set_up is not None and set_up.misfit(other) is None and not self._around.known(other)
+            ]
+            if outside:
+                return self._candidates.candidate(self._rng.choice(outside))
+        return None
+
+    def _learn(self, probe: Candidate, verdict: Verdict | None) -> None:
         """Add the verdict on a probe, None when it could not run."""
         expected = float(self._hypotheses.inside(probe.point[None]).mean())
         weight = self._evidence.add(probe.workload, verdict)
@@ -201,14 +303,12 @@ class _Search:
         if weight:
             self._hypotheses.show_rate = self._evidence.show_rate.mean
             self._hypotheses.learn(probe.point, weight)
-        if self._is_fresh and verdict is not None and not verdict.is_inconclusive:
-            self.fresh.append(verdict.is_anomalous)
         if self._settled and weight < 0:  # the set covers this healthy run
             self._settled = False
-            self._surprised_at = asked
+            self._surprised_at = self._asked
 
-    def result(self, asked: int) -> Extracted:
-        """Return the set and its claim after this number of runs."""
+    def result(self) -> Extracted:
+        """Return the set and its claim so far."""
         if not self._finished:
             self._settle()
         passed, trials = self._evidence.trials(self.mfs)
@@ -216,7 +316,7 @@ class _Search:
         simplest = self._evidence.simplest(self.mfs)
         if not self._evidence.is_sure(simplest, self._policy.accepting):
             simplest = self._evidence.finding
-        return Extracted(self.mfs, simplest, complete, asked, trials, passed, len(self.fresh), sum(self.fresh))
+        return Extracted(self.mfs, simplest, complete, self._asked, trials, passed, len(self.fresh), sum(self.fresh))
 
     def _settle(self) -> None:
         best = self._hypotheses.best()
@@ -226,29 +326,6 @@ class _Search:
             self.mfs, self.fresh = mfs, []
 
     @property
-    def _claim_suffices(self) -> bool:
-        if len(self.fresh) < self._policy.fresh_runs:
-            return False
-        interval = wilson(sum(self.fresh), len(self.fresh))
-        return interval is not None and interval.high - interval.low <= _WIDEST_CLAIM
-
-    def _drawn(self, start: Workload) -> Workload:
-        """Draw a workload inside the set and outside all known ones. Every other one is plain elsewhere.
-
-        If there is none, return the start.
-        """
-        drawn = start
-        for _ in range(_DRAWS):
-            if not self.mfs.conditions:
-                drawn = self._around.space.sample(self._rng)
-            elif self.mfs.covers(start):
-                rest_plain = len(self.fresh) % 2 == 0
-                drawn = draw_inside(self._around.space, self.mfs, drawn, self._rng, rest_plain=rest_plain)
-            if not self._around.known(drawn):
-                return drawn
-        return start
-
-    @property
     def _repeats(self) -> int:
         """Limit on the runs of one probe, so that they hardly all miss an anomaly with this show rate."""
         rate = self._evidence.show_rate
@@ -256,21 +333,21 @@ class _Search:
             return self._policy.repeats
         return max(self._policy.repeats, math.ceil(math.log(_OVERLOOKED) / math.log(1.0 - rate.mean)))
 
-    def _most_informative(self, asked: int) -> Candidate | None:
+    def _most_informative(self) -> Candidate | None:
         """Return the most informative candidate per run, or None when the place of each is nearly certain."""
         repeats = self._repeats
-        around = self._candidates.around(self._evidence.simplest(), self._hypotheses)
+        around = self._candidates.around(self._evidence.simplest(), self._hypotheses, self._around.set_up())
         candidates = [each for each in around if self._evidence.may_ask(each.workload, repeats)]
         if not candidates:
             return None
         inside = self._hypotheses.inside(np.array([candidate.point for candidate in candidates]))
         visible = 1.0 - self._evidence.chance_hidden(candidates)
-        least = _OPEN_BITS + _IMPATIENCE * max(0, asked - self._surprised_at - _PATIENT_RUNS)
+        costs = np.array([self._around.cost(each.workload) for each in candidates])
+        least = np.where(costs < 1.0, _OPEN_BITS, _OPEN_BITS_SET_UP) if self._around.set_up() else _OPEN_BITS
+        least = least + _IMPATIENCE * max(0, self._asked - self._surprised_at - _PATIENT_RUNS)
         is_open = entropy(inside.mean(axis=0)) * visible >= least
         if not is_open.any():
             return None
-        has_bound = self._around.has_bound
-        runs = np.array([1.0 if has_bound(each.workload) else 1.0 + _SIBLING_COST for each in candidates])
         complexity = np.array([each.complexity for each in candidates])
-        worth = self._hypotheses.information(inside) * visible / runs - _PER_COMPLEXITY * complexity
+        worth = self._hypotheses.information(inside) * visible / costs - _PER_COMPLEXITY * complexity
         return candidates[int(np.where(is_open, worth, -np.inf).argmax())]

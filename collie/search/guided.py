@@ -30,9 +30,11 @@ from numpy.typing import NDArray
 
 from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
+from collie.search.phases import on_set_up
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -109,7 +111,7 @@ def _position(dimension: Ordered, value: int) -> float:
     return min(1.0, max(0.0, math.log(max(1, value) / max(1, low)) / math.log(high / max(1, low))))
 
 
-@dataclass
+@dataclass(eq=False)
 class _Goal:
     counter: int
     per_message: bool
@@ -144,19 +146,24 @@ class Guided:
         """The counter that the last proposal was meant to drive."""
         return self._counters[self._goal.counter] if self._goal else None
 
-    def ask(self) -> Workload:
+    def ask(self, on: SetUp | None = None) -> Workload:
         """Propose a workload."""
         self._goal = None
         if self._plain:
             return self._plain.pop(0)
         self._asked += 1
+        fitting = [
+            index
+            for index, transport in enumerate(self._transports)
+            if on is None or all(on.offers(name, value) for name, value in transport.items())
+        ]
         if len(self._rows) < self._starts or not self._counters:
-            return self._start(self._asked % len(self._transports))
+            return self._start(fitting[self._asked % len(fitting)], on)
         if self._rng.random() >= self._guide.random_share:
-            self._goal = self._next_goal()
+            self._goal = self._next_goal(fitting)
         if self._goal is None:
-            return self._start(self._rng.randrange(len(self._transports)))
-        return self._constructed(self._goal)
+            return self._start(self._rng.choice(fitting), on)
+        return self._constructed(self._goal, on)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn from a measurement."""
@@ -176,13 +183,17 @@ class Guided:
         per_message = values / max(messages, 1.0)
         return np.concatenate([np.log10(1.0 + values), np.log10(1e-6 + per_message)])
 
-    def _next_goal(self) -> _Goal | None:
+    def _next_goal(self, transports: Sequence[int]) -> _Goal | None:
+        """Return the next goal of one of these transports. The queue is filled when it has none of any."""
         if not self._queue:
             readings, of = np.array(self._readings), np.array(self._of)
             for transport in range(len(self._transports)):
                 self._queue += self._independent(readings[of == transport], transport)
             self._rng.shuffle(self._queue)
-        return self._queue.pop() if self._queue else None
+        goal = next((goal for goal in reversed(self._queue) if goal.transport in transports), None)
+        if goal is not None:
+            self._queue.remove(goal)
+        return goal
 
     def _independent(self, readings: Floats, transport: int) -> list[_Goal]:
         """Return the goals of one transport whose counters moved, without goals correlated to earlier ones."""
@@ -205,8 +216,8 @@ class Guided:
                 columns.append(column)
         return kept
 
-    def _start(self, transport: int) -> Workload:
-        return self._space.construct(self._on(transport, self._random_value))
+    def _start(self, transport: int, on: SetUp | None) -> Workload:
+        return self._space.construct(on_set_up(on, self._on(transport, self._random_value)))
 
     def _on(self, transport: int, pick: Any) -> Any:
         wanted = self._transports[transport]
@@ -236,7 +247,7 @@ class Guided:
             return (large, *([small] * count))
         return tuple(self._rng.choice(sizes) for _ in range(self._rng.randint(1, dimension.max_length)))
 
-    def _constructed(self, goal: _Goal) -> Workload:
+    def _constructed(self, goal: _Goal, on: SetUp | None) -> Workload:
         weights = self._weights(goal)
         chance = min(0.7, _RANDOM_VALUE + _MORE_RANDOM * self._covered)
         free = self._rng.random() < _FREE_MESSAGES
@@ -251,7 +262,7 @@ class Guided:
             chances = [10.0 ** ((utility - best) / _SOFTNESS) for utility in utilities]
             return self._rng.choices(fitting, chances)[0]
 
-        return self._space.construct(self._on(goal.transport, pick))
+        return self._space.construct(on_set_up(on, self._on(goal.transport, pick)))
 
     def _weights(self, goal: _Goal) -> Floats:
         rows, of = np.array(self._rows), np.array(self._of)

@@ -5,22 +5,26 @@ condition of the set broken. The *reduced* workload is the covered one, plain in
 name.
 
 Rules.
-1. If the set is the only cause, every control is healthy. A control that is anomalous shows a second cause, which no
-   longer hides behind the first one. It takes the place of the covered workload.
-2. A second cause can need the same conditions. It then shows in the covered workload and not in the reduced one, whose
+1. If the set is the only cause, every control is healthy. A control with other counters than the set's cause, or with
+   more severity, shows a second cause, which no longer hides behind the first one. It takes the place of the covered
+   workload. A control that another explanation covers says nothing.
+2. A control that shows what the set's own cause shows is beyond a limit that is not exact everywhere. The condition may
+   even be needless. Then the simplest workload of the set is anomalous, too, when this condition is broken, and the set
+   without the condition is compared again.
+3. A second cause can need the same conditions. It then shows in the covered workload and not in the reduced one, whose
    severity and counters are what the set predicts. The anomaly is the same only if both agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from collie.detect.confirm import Rule, confirm
-from collie.detect.signature import likeness
+from collie.detect.signature import contained, likeness
 from collie.detect.symptom import Verdict
 from collie.search.breaking import broken
-from collie.workloads.feature import Mfs, sources
+from collie.workloads.feature import Condition, Mfs, sources
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -29,6 +33,8 @@ Controls = Generator[Workload, Verdict | None, "Joined"]
 
 _ALIKE = 0.6
 """Likeness of counters from which the reduced workload has those of the covered one."""
+_SAME = 0.85
+"""Likeness from which a control has the counters of a set's cause and no others."""
 _SLOWER = 1.5
 """Factor between the shares of the time or throughput that are left, from which a second cause adds to the first."""
 
@@ -41,24 +47,50 @@ class Joined:
         same: every control is healthy, and the set predicts severity and counters.
         second: a control that is anomalous, whose cause is another one.
         verdicts: those that confirmed `second`.
+        needless: a condition of the set without which its own cause shows as well.
         alone: the verdict on the reduced workload, if it ran.
     """
 
     same: bool
     second: Workload | None = None
     verdicts: tuple[Verdict, ...] = ()
+    needless: Condition | None = None
     alone: Verdict | None = None
 
 
-def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, until: Rule, void_runs: int) -> Controls:
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The anomaly whose set covers another one.
+
+    Attributes:
+        workload: its simplest workload.
+        cause: the verdict on that.
+        known: whether the set of a third anomaly covers a workload.
+    """
+
+    mfs: Mfs
+    workload: Workload
+    cause: Verdict
+    known: Callable[[Workload], bool]
+
+
+def compare(
+    covered: Workload, verdict: Verdict, explained: Explained, space: Space, until: Rule, void_runs: int
+) -> Controls:
     """Run the controls of a covered anomaly with this verdict. `until` confirms a control that is anomalous."""
     assert verdict.symptom is not None
+    mfs = explained.mfs
     for condition in mfs.conditions:
         control = broken(covered, mfs, condition, space)
-        if control is None:
+        if control is None or explained.known(control):
             continue
         answer = yield control
         if answer is None or answer.symptom is None or not verdict.symptom.is_related(answer.symptom):
+            continue
+        if _is_unchanged(answer, verdict, explained.cause):
+            twin = broken(explained.workload, mfs, condition, space)
+            if twin is not None and not explained.known(twin) and predicts((yield twin), explained.cause):
+                return Joined(False, needless=condition)
             continue
         confirmation = yield from confirm(control, answer.symptom, until, void_runs)
         if confirmation.confirmed:
@@ -67,18 +99,29 @@ def compare(covered: Workload, verdict: Verdict, mfs: Mfs, space: Space, until: 
     if alone == covered:
         return Joined(True)
     answer = yield alone
-    return Joined(answer is not None and predicts(answer, verdict), alone=answer)
+    return Joined(predicts(answer, verdict), alone=answer)
 
 
-def predicts(alone: Verdict, covered: Verdict) -> bool:
+def predicts(alone: Verdict | None, covered: Verdict) -> bool:
     """Whether the reduced workload's verdict accounts for the severity and the counters of the covered one."""
     assert covered.symptom is not None
-    if not covered.symptom.is_related(alone.symptom):
+    if alone is None or not covered.symptom.is_related(alone.symptom):
         return False
     if is_more_severe(covered, alone.severity):
         return False
+    if is_more_severe(alone, covered.severity) and contained(alone.signature, covered.signature) < _ALIKE:
+        return False  # what the set predicts is missing
     raised = alone.signature and covered.signature and alone.signature.raised and covered.signature.raised
     return not raised or likeness(alone.signature, covered.signature) >= _ALIKE
+
+
+def _is_unchanged(control: Verdict, covered: Verdict, cause: Verdict) -> bool:
+    """Whether a control is as severe as the covered workload, with the counters of the set's cause."""
+    less, more = sorted((control.severity, covered.severity))
+    if is_more_severe(covered, control.severity) or is_more_severe(control, covered.severity) or more > _SLOWER * less:
+        return False
+    raised = cause.signature and control.signature and cause.signature.raised and control.signature.raised
+    return bool(raised) and likeness(cause.signature, control.signature) >= _SAME
 
 
 def is_more_severe(verdict: Verdict, severity: float) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+from collie.search.phases import on_set_up
 from collie.search.strategy import Answer
-from collie.workloads.space import Space
+from collie.workloads.setup import SetUp
+from collie.workloads.space import Space, drawn_uniformly
 from collie.workloads.workload import Workload
 
 
@@ -19,9 +21,9 @@ class RandomSearch:
         self._space = space
         self._rng = rng
 
-    def ask(self) -> Workload:
+    def ask(self, on: SetUp | None = None) -> Workload:
         """Draw a workload."""
-        return self._space.sample(self._rng)
+        return self._space.construct(on_set_up(on, drawn_uniformly(self._rng)))
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn nothing."""

@@ -121,6 +121,7 @@ class Recipe:
         confirmation: policy for confirming a suspicion.
         extraction: settings for extracting minimal feature sets.
         budget: the default budget, as on the command line: `10h`, `45m`, `800runs`.
+        phases: limit on the measurements of one set-up. 1 makes a set-up for each (the paper's way).
         skip_known: skip workloads that a known MFS covers.
         drives: kinds of counters to drive, the first kind first. The counters of a kind follow their rank.
         explain: extract the minimal feature set of each anomaly. Without its set an anomaly is incomplete and
@@ -141,6 +142,7 @@ class Recipe:
     confirmation: Confirmation = field(default_factory=Confirmation)
     extraction: Extraction = field(default_factory=Extraction)
     budget: str = "10h"
+    phases: Annotated[int, Limits(ge=1, le=1000)] = 1
     skip_known: bool = True
     drives: Annotated[tuple[Drivable, ...], Limits(min_length=1)] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
     explain: bool = True

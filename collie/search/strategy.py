@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from collie.detect.measurement import Measurement
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
 
@@ -48,8 +49,8 @@ class Strategy(Protocol):
         """The falling temperature, which scales the chance to accept a worse point, or None."""
         ...
 
-    def ask(self) -> Workload:
-        """Propose a workload of the space."""
+    def ask(self, on: SetUp | None = None) -> Workload:
+        """Propose a workload of the space. One that fits the set-up that stands costs little."""
         ...
 
     def tell(self, workload: Workload, answer: Answer) -> None:

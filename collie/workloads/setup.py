@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from collie.workloads.workload import FIELD_NAMES, Direction, QpType, Workload, reader
 
@@ -67,6 +68,17 @@ class SetUp:
     def after(self, workload: Workload) -> SetUp:
         """Return this set-up after one more phase."""
         return replace(self, before=(*self.before, workload))
+
+    def offers(self, dimension: str, value: Any) -> bool:
+        """Whether a phase can have a value, as far as this dimension alone decides."""
+        made = self.made_for.get(dimension)
+        if dimension in CAPACITIES:
+            return bool(value <= made)
+        if dimension in _PATH:
+            return self.made_for.qp_type is QpType.UD or bool(value == made)
+        if dimension in _FLOWS:
+            return bool(value == made) or made in (True, Direction.BIDIRECTIONAL)
+        return dimension in TRAFFIC or bool(value == made)
 
     def misfit(self, workload: Workload) -> str | None:
         """Return why a workload cannot be a phase of this set-up, or None if it can."""

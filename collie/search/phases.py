@@ -1,0 +1,43 @@
+"""Set-ups for a search: how much capacity they get, and what fits them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from collie.workloads.dimension import Choice, Dimension
+from collie.workloads.setup import SetUp, made_for_all, misfit
+from collie.workloads.space import Space
+from collie.workloads.workload import Direction, Workload
+
+Pick = Callable[[Dimension, list[Any]], Any]
+"""Chooses among the values that fit a dimension (`Space.construct`)."""
+
+_FLOWS = {"direction": Direction.BIDIRECTIONAL, "loopback": True}
+
+
+def roomy(space: Space, workload: Workload, *others: Workload) -> Workload:
+    """Return the workload whose set-up serves phases like this one with more flows, and with the others' capacities.
+
+    Flows and capacities that break a limit of the space are left out.
+    """
+    flows = {
+        name: most
+        for name, most in _FLOWS.items()
+        if isinstance(dimension := space.dimensions.get(name), Choice) and most in dimension.values
+    }
+    large = made_for_all((workload, *others))
+    choices = (large.with_(**flows), workload.with_(**flows), large)
+    return next((each for each in choices if space.allows(each) and misfit(workload, each) is None), workload)
+
+
+def on_set_up(set_up: SetUp | None, pick: Pick) -> Pick:
+    """Return a choice among the values that a set-up offers, where it offers any."""
+    if set_up is None:
+        return pick
+
+    def chosen(dimension: Dimension, fitting: list[Any]) -> Any:
+        offered = [value for value in fitting if set_up.offers(dimension.name, value)]
+        return pick(dimension, offered or fitting)
+
+    return chosen
