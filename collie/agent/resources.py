@@ -197,8 +197,8 @@ class Resources:
             "lid": self.lid,
             "qps": [[pair.qp_num, end.workload.sq_psn] for pair in end.pairs],
         }
-        if not end.requester and end.workload.remote_memory and end.buffers:
-            described["buffers"] = end.buffers.describe()
+        if not end.requester and end.workload.qp_type != "UD":
+            described["buffers"] = end.memory.describe()
         if not end.requester and end.workload.by_rdma_cm and self._cm:
             end.listener, described["cm_port"] = self._cm.listen()
         return described

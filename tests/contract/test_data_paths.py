@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from collie.agent.faults import AgentFault
-from collie.agent.paths import DataPath
 from collie.agent.part import Part
+from collie.agent.paths import DataPath
 from collie.agent.pattern import GRH_BYTES
 from collie.agent.queues import build_queues
 from collie.agent.resources import End, Resources
