@@ -10,6 +10,7 @@ working directory (all keys optional)::
      "hang": "connect",                it never answers this request
      "fail": {"prepare": {"kind": "setup", "step": "create_qp", "message": "...", "errno_name": "ENOMEM"}},
      "engine_dies": true,              the engine ends half a window after `start`
+     "engine_dies_at_rest": true,      the engine ends after `stop`, once
      "silent": true,                   the agent sends no samples
      "bytes_per_second": 1e9,          per flow
      "swing": 0.25,                    share of that rate by which pairs of samples are alternately above and below it
@@ -103,6 +104,8 @@ class FakeAgent:
                 continue
             answer = getattr(self, f"_{request['do']}")(request)
             self._send({"id": request["id"], "ok": True, **answer})
+            if request["do"] == "stop" and self._behaviour.pop("engine_dies_at_rest", False):
+                self._send({"event": "engine_died", "message": "engine killed by signal 9"})
             if request["do"] == "bye":
                 self._send({"event": "bye", "reason": "request"})
                 return
