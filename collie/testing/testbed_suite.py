@@ -211,7 +211,7 @@ class TestbedSuite:
         on = SetUp(made_for_all(self.phases))
         assert _measured(testbed, self.phases[0], 1, on=on).stands
         on = on.after(self.phases[0])
-        stopped = _measured(testbed, self.phases[1], 2, lambda sample: "enough", on)
+        stopped = _measured(testbed, self.phases[1], 2, lambda _: "enough", on)
         assert stopped.measurement.stopped == "enough"
         assert not stopped.stands
         assert _measured(testbed, self.phases[1], 3, on=SetUp(on.made_for)).stands
