@@ -156,9 +156,9 @@ def compare(options: tuple[Path, Path, float], count: int) -> None:
         ratio = median(phase) / median(fresh) if median(fresh) else float(median(phase) == 0)
         if abs(ratio - 1) > ALIKE:
             k += 1
-            group, place = key.split(".")
+            group, _, position = key.partition(".")
             spread = (max(fresh) - min(fresh)) / median(fresh) if median(fresh) else 0.0
-            words = _words(groups[group][1][int(place)])
+            words = _words(groups[group][1][int(position)])
             click.echo(f"{key}: phase / fresh {ratio:.2f}, spread of fresh {spread:.2f}: {words}")
     low = beta.ppf(0.025, k, n - k + 1) if k else 0.0
     high = beta.ppf(0.975, k + 1, n - k) if k < n else 1.0

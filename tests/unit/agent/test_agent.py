@@ -18,10 +18,10 @@ from collie.agent.netlink import QueuePair
 from collie.agent.pulse import BEAT_SECONDS, Pulse
 from collie.agent.totals import Totals
 
-WORKLOAD = {"qp_type": "RC", "opcode": "WRITE", "messages": [64], "qps": 2}
+WORKLOAD: dict[str, Any] = {"qp_type": "RC", "opcode": "WRITE", "messages": [64], "qps": 2}
 FLOWS = [{"flow": "a-b", "role": "requester"}]
 
-PHASE = {"do": "phase", "workload": WORKLOAD, "flows": FLOWS}
+PHASE: dict[str, Any] = {"do": "phase", "workload": WORKLOAD, "flows": FLOWS}
 PREPARE = {"do": "prepare", "device": "rxe0", "gid_index": 1, "workload": WORKLOAD, "flows": FLOWS}
 ENDPOINT = {"gid": "::", "lid": 0, "qps": [[1, 0], [2, 0]]}
 PEER = {"engines": [ENDPOINT]}
@@ -200,6 +200,65 @@ def test_a_whole_run(controllers: Any) -> None:
     assert controller.ask("destroy")["clean"] is True
     assert controller.ask("bye")["ok"]
     assert controller.line() == {"event": "bye", "reason": "request"}
+
+
+def test_phases_follow_each_other_on_one_set_up(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("running")
+    assert "the run is running" in controller.ask(**PHASE)["error"]["message"]
+    assert controller.ask("stop")["failed_qps"] == 0
+    assert "the run is stopped" in controller.ask("start")["error"]["message"]
+    assert controller.ask(**{**PHASE, "workload": {**WORKLOAD, "qps": 1}}, verify=True)["ok"]
+    assert controller.engines[-1].commands[-1]["ends"][0]["qps"] == 1
+    assert controller.engines[-1].commands[-1]["verify"] is True
+    assert controller.ask("start", period_seconds=0.01)["ok"]
+    assert len(controller.engines) == 1
+    assert controller.ask("destroy")["clean"]
+
+
+@pytest.mark.parametrize(
+    ("flows", "reason"),
+    [
+        ([{"flow": "a-b", "role": "requester", "qps": 3}], "a-b/requester has 2 queue pairs, not 3"),
+        ([{"flow": "b-a", "role": "requester"}], "b-a/requester has 0 queue pairs, not 2"),
+        ([], "flows must list 1 to 16 ends"),
+    ],
+)
+def test_a_phase_on_what_the_set_up_lacks_is_refused_and_costs_nothing(
+    controllers: Any, flows: list[Any], reason: str
+) -> None:
+    controller = controllers()
+    controller.bring_to("connected")
+    assert reason in controller.ask(**{**PHASE, "flows": flows})["error"]["message"]
+    assert controller.ask(**PHASE)["ok"]
+
+
+def test_no_sample_of_one_phase_comes_in_the_next(controllers: Any) -> None:
+    """The controller forgets what it has when a phase has begun."""
+    controller = controllers()
+    controller.bring_to("running")
+    assert controller.ask("stop")["ok"]
+    assert controller.ask(**PHASE)["ok"]
+    assert controller.agent._sampling.next is None
+    assert controller.readers[-1].closed is False
+
+
+def test_samples_end_at_rest_if_the_controller_says_so(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("running")
+    assert controller.ask("sampling", on=False)["ok"]
+    assert controller.agent._sampling.next is not None, "a running phase is sampled"
+    assert controller.ask("stop")["ok"]
+    assert controller.ask("sampling", on=False)["ok"]
+    assert controller.agent._sampling.next is None
+
+
+def test_a_phase_that_fails_in_the_engine_ends_the_run(controllers: Any) -> None:
+    fault = AgentFault("setup", "modify_qp RESET", "modify_qp RESET: Invalid argument", 22)
+    controller = controllers(phase={"ok": False, "error": fault.to_json()})
+    controller.bring_to("connected")
+    assert controller.ask(**PHASE)["error"]["step"] == "modify_qp RESET"
+    assert controller.ask("ping")["state"] == "idle"
 
 
 def test_queue_pairs_that_stay_behind_are_counted(controllers: Any) -> None:

@@ -85,6 +85,11 @@ def test_a_send_lands_where_the_next_receive_is() -> None:
     assert landed(item, False, 1, 4) == {0: 64, 1: 4096, 3: 4096}
 
 
+def test_a_queue_that_goes_on_takes_its_next_receive() -> None:
+    item = workload(opcode="SEND", messages=[64, 4096], mrs_per_qp=4)
+    assert landed(item, False, 1, 2, first_receive=3) == {3: 64, 0: 4096}
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"qp_type": "UC"}, {"qp_type": "UD", "opcode": "SEND", "mtu": 4096}, {"opcode": "SEND", "srq": True}],
