@@ -390,7 +390,7 @@ class SearchLoop:
         one_after_another = -(-explanations // lanes) * lanes
         # A run that the device refuses, or that fails to set up, takes hardly any time.
         measured = self._measurer.runs - self._measurer.unsupported - sum(self._measurer.failed.values())
-        runs = _EXPLANATION_RUNS
+        runs: float = _EXPLANATION_RUNS
         if self._recipe.phases > 1:
             runs = _EXPLANATION_SET_UPS * self._measurer.set_up_seconds * measured / self._measurer.elapsed_seconds
         return spent + one_after_another * runs * spent / max(1, measured) >= 1.0
