@@ -249,6 +249,11 @@ class RunRecord:
     made_for: Workload | None = None
 
     @property
+    def made_set_up(self) -> bool:
+        """Whether this run was the first phase of its set-up."""
+        return self.set_up in (None, self.run)
+
+    @property
     def without_series(self) -> RunRecord:
         """This run without its series. Series are most of a campaign's data, and only plots need them."""
         if not isinstance(self.result, Measured):

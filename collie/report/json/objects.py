@@ -93,6 +93,7 @@ def render_search(
         "seed": header.seed,
         "dropped": plain(dropped),
         "runs": summary.runs,
+        "set_ups": summary.set_ups,
         "failed_runs": sum(summary.failed_runs.values()),
         "elapsed_seconds": plain(summary.elapsed_seconds),
         "wall_seconds": plain(wall_seconds),

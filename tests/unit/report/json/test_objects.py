@@ -32,6 +32,7 @@ SEARCH_KEYS = [
     "seed",
     "dropped",
     "runs",
+    "set_ups",
     "failed_runs",
     "elapsed_seconds",
     "wall_seconds",
@@ -73,7 +74,7 @@ def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
     assert document["schema_version"] == 1
     assert document["campaign"] == "example"
     assert document["testbed"] == {"kind": "simulated", "subsystem": "F"}
-    assert (document["runs"], document["failed_runs"]) == (71, 3)
+    assert (document["runs"], document["set_ups"], document["failed_runs"]) == (71, 71, 3)
     assert (document["elapsed_seconds"], document["wall_seconds"]) == (1800.25, 12.3)
     first = document["anomalies"][0]
     assert first["features"] == [
