@@ -12,8 +12,12 @@ from collie.detect.interval import Interval, wilson
 from collie.detect.symptom import Symptom, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import CAPACITIES, SetUp
 from collie.workloads.units import format_bytes, format_list, format_rate
 from collie.workloads.workload import QpType, Workload
+
+_MADE_LARGER = (*CAPACITIES, "direction", "loopback")
+"""Dimensions in which a set-up can be made for more than a workload needs."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """An id appears on the command line and names a folder."""
@@ -54,6 +58,8 @@ class Anomaly:
         telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
         same_as: id of the anomaly that has the same cause, as control runs showed.
         fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
+        made_for: the set-up that it needs. None if it shows on a set-up that is made for `workload` alone.
+        history: the phases that must run on that set-up before, as few as possible.
     """
 
     id: str
@@ -77,11 +83,18 @@ class Anomaly:
     revised: tuple[Mfs, ...] = ()
     fresh_runs: int = 0
     fresh_shows: int = 0
+    made_for: Workload | None = None
+    history: tuple[Workload, ...] = ()
 
     def with_reproduction(self) -> Anomaly:
         """Return the anomaly with one more reproducing run inside its conditions."""
         trials, passed = self.trials + 1, self.passed + 1
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
+
+    @property
+    def on(self) -> SetUp | None:
+        """The set-up that it needs, with the phases before. None if it shows on a set-up of its own."""
+        return None if self.made_for is None else SetUp(self.made_for, self.history)
 
     @property
     def figure(self) -> str:
@@ -101,12 +114,23 @@ class Anomaly:
         if not self.mfs.conditions:
             workload = self.workload
             unexplained = f"{workload.qp_type} {workload.opcode}, not explained yet"
-            return f"{'Any workload of the space' if self.complete else unexplained}: {self.reason}."
+            return f"{'Any workload of the space' if self.complete else unexplained}{self._only}: {self.reason}."
         traffic = describe_traffic(self.workload, self.mfs, complete=self.complete)
         phrases = _phrases(self.mfs.conditions)
         needs = f" when {_enumerate(phrases)}" if phrases else ""
         cut_short = "" if self.complete else " (not explained to the end)"
-        return f"{traffic}{needs}: {self.reason}{cut_short}."
+        return f"{traffic}{needs}{self._only}: {self.reason}{cut_short}."
+
+    @property
+    def _only(self) -> str:
+        """The set-up and the history that it needs, in words."""
+        if self.made_for is None:
+            return ""
+        if self.history:
+            return f", only after {', then '.join(map(describe_phase, self.history))} on the same set-up"
+        larger = [name for name in _MADE_LARGER if self.made_for.get(name) != self.workload.get(name)]
+        more = [_phrase(Condition(name, Op.EQUAL, self.made_for.get(name))) for name in larger]
+        return f", only on a set-up for traffic in which {_enumerate(more)}" if more else ""
 
 
 def chance_of_next(passed: int, trials: int) -> float:
@@ -150,6 +174,15 @@ class KnownAnomalies:
     def covers(self, workload: Workload, but: Mfs | None = None) -> bool:
         """Whether a known anomaly explains a workload (paper, MatchMFS), other than one set."""
         return any(mfs != but and mfs.covers(workload) for mfs in self._sets)
+
+
+def describe_phase(workload: Workload) -> str:
+    """Name a workload by its operation and by what it touches: `RC READ over 64 queue pairs with 256 regions`."""
+    pairs, regions = workload.qps, workload.qps * workload.mrs_per_qp
+    return (
+        f"{workload.qp_type} {'+'.join(workload.opcodes)} of {format_bytes(max(workload.messages))} over {pairs} queue "
+        f"pair{'s' * (pairs > 1)} with {regions} region{'s' * (regions > 1)}"
+    )
 
 
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:

@@ -61,6 +61,8 @@ ANOMALY_KEYS = [
     "shown_ratio_interval",
     "revised",
     "same_as",
+    "made_for",
+    "history",
     "telling",
     "hint",
 ]
