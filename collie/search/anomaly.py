@@ -58,8 +58,8 @@ class Anomaly:
         telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
         same_as: id of the anomaly that has the same cause, as control runs showed.
         fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
-        made_for: the set-up that it needs. None if it shows on a set-up that is made for `workload` alone.
-        history: the phases that must run on that set-up before, as few as possible.
+        history: the shortest sequence of workloads after which it shows on the same set-up. Empty if it needs none.
+        made_for: the workload whose set-up it needs, or None if a set-up of its own shows it.
     """
 
     id: str
@@ -83,8 +83,8 @@ class Anomaly:
     revised: tuple[Mfs, ...] = ()
     fresh_runs: int = 0
     fresh_shows: int = 0
-    made_for: Workload | None = None
     history: tuple[Workload, ...] = ()
+    made_for: Workload | None = None
 
     def with_reproduction(self) -> Anomaly:
         """Return the anomaly with one more reproducing run inside its conditions."""
@@ -92,8 +92,8 @@ class Anomaly:
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
 
     @property
-    def on(self) -> SetUp | None:
-        """The set-up that it needs, with the phases before. None if it shows on a set-up of its own."""
+    def set_up(self) -> SetUp | None:
+        """The set-up that it needs, after the phases that bring it. None: any set-up of its own."""
         return None if self.made_for is None else SetUp(self.made_for, self.history)
 
     @property

@@ -135,8 +135,8 @@ def decode_anomaly(raw: Any) -> Anomaly:
     require_id(anomaly.id)
     if not 0 <= anomaly.fresh_shows <= anomaly.fresh_runs:
         raise ValueError(f"{anomaly.fresh_shows} of {anomaly.fresh_runs} fresh runs cannot show an anomaly")
-    if anomaly.on is not None:
-        require_phase(anomaly.workload, anomaly.on)
+    if anomaly.set_up is not None:
+        require_phase(anomaly.workload, anomaly.set_up)
     elif anomaly.history:
         raise ValueError("the phases before it have no set-up")
     return anomaly

@@ -240,8 +240,8 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "shown_ratio_interval": _interval(anomaly.shown_interval),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
-        "made_for": anomaly.made_for and render(anomaly.made_for),
         "history": [render(phase) for phase in anomaly.history],
+        "made_for": anomaly.made_for and render(anomaly.made_for),
         "telling": plain(anomaly.telling),
         "hint": anomaly.hint,
     }

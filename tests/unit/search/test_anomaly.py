@@ -24,7 +24,7 @@ def test_what_an_anomaly_needs_before_it_is_named() -> None:
     alone = finding(Condition("loopback", Op.EQUAL, True), complete=True)
     larger = alone.workload.with_(qps=8, sge_count=4)
     needs = "Any traffic (seen with UC WRITE) when loopback traffic runs beside it"
-    assert alone.on is None
+    assert alone.set_up is None
     assert replace(alone, made_for=larger).sentence == (
         f"{needs}, only on a set-up for traffic in which there are exactly 8 queue pairs per direction and there are "
         "exactly 4 scatter/gather entries: host b sends pause."
@@ -36,7 +36,7 @@ def test_what_an_anomaly_needs_before_it_is_named() -> None:
     before = (larger.with_(opcode=Opcode.SEND, mrs_per_qp=4), alone.workload.with_(qps=1))
     assert replace(alone, made_for=alone.workload).sentence == alone.sentence
     after = replace(alone, made_for=larger, history=before)
-    assert after.on == SetUp(larger, before)
+    assert after.set_up == SetUp(larger, before)
     assert after.sentence == (
         f"{needs}, only after UC SEND of 64 KiB over 8 queue pairs with 32 regions, then UC WRITE of 64 KiB over 1 "
         "queue pair with 1 region on the same set-up: host b sends pause."

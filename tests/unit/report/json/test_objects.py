@@ -61,8 +61,8 @@ ANOMALY_KEYS = [
     "shown_ratio_interval",
     "revised",
     "same_as",
-    "made_for",
     "history",
+    "made_for",
     "telling",
     "hint",
 ]
