@@ -8,6 +8,8 @@ from textwrap import fill
 from collie.bundle.hosts import FORM, OPTIONAL
 from collie.campaign.reproduce import Bundle
 from collie.report.quantities import show
+from collie.search.anomaly import describe_phase
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import FIELD_NAMES, Connection, Workload
 
 _WIDTH = 100
@@ -34,6 +36,7 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     anomaly = bundle.plan.anomaly
     named = {condition.dimension for condition in bundle.mfs.conditions}
     yield f"The workload, where it is not its plain sibling:\n{_fields(anomaly, bundle.siblings[anomaly], named)}"
+    yield from _needs(bundle.plan.on)
     yield _wrapped(
         "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in "
         "flight, everything else plain. What the sibling delivers is what the workload is held against."
@@ -62,6 +65,14 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     yield f"""Exported {bundle.exported} by Collie {bundle.collie_version}, which reads it, too:
 
     collie reproduce {program} --hosts FILE"""
+
+
+def _needs(on: SetUp | None) -> Iterator[str]:
+    if on is not None and on.before:
+        phases = "\n".join(f"    {describe_phase(phase)}" for phase in on.before)
+        yield f"It shows only after these workloads on the same queue pairs, which each run repeats:\n{phases}"
+    elif on is not None:
+        yield _wrapped("It shows only on queue pairs and memory that are made for more than it uses, as each run does.")
 
 
 def _but_for_rdma_cm(bundle: Bundle) -> str:

@@ -18,19 +18,26 @@ from collie.detect.symptom import Symptom, Verdict
 from collie.errors import TestbedError
 from collie.ports import CampaignStore, ProgressSink, RunResult, Testbed
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An anomaly to run again, named as on the command line. The workload satisfies `mfs`."""
+    """An anomaly to run again, named as on the command line.
+
+    Attributes:
+        workload: it satisfies `mfs`.
+        on: the set-up that it needs, after the phases that bring it. None: any set-up of its own.
+    """
 
     name: str
     workload: Workload
     symptom: Symptom
     mfs: Mfs
     at_discovery: CountersAtDiscovery | None = None
+    on: SetUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,9 @@ class SingleRunSession:
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
         """Run an anomaly again. With `controls`, also run it with each of its conditions broken."""
         with within_budget():
-            plan = planned(case.workload, case.mfs, self.space) if controls else Plan(case.workload)
+            plan = (
+                planned(case.workload, case.mfs, self.space, case.on) if controls else Plan(case.workload, on=case.on)
+            )
             return reproduce(
                 self._measurer, plan, case.symptom, repeat=repeat, controls=controls, at_discovery=case.at_discovery
             )

@@ -23,6 +23,7 @@ from collie.search.anomaly import Anomaly
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import render
 
 if TYPE_CHECKING:  # they need numpy, and a bundle imports this module without numpy
@@ -167,9 +168,17 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
             for control in reproduction.controls
         ],
         "uncontrolled": plain(reproduction.uncontrolled),
+        "set_up": None if (on := reproduction.on) is None else _set_up(on),
+        "alone": None
+        if (alone := reproduction.alone) is None
+        else {**_trial(alone, reproduction), "explains": reproduction.explains(alone)},
         "ended_by": reproduction.ended_by,
         "fingerprint_difference": render_differences(changed),
     }
+
+
+def _set_up(on: SetUp) -> Json:
+    return {"made_for": render(on.made_for), "before": [render(phase) for phase in on.before]}
 
 
 def _signature(reproduction: Reproduction) -> Json | None:

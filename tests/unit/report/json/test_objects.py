@@ -19,6 +19,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json.objects import plain, render_measure, render_reproduction, render_search
 from collie.report.terminal.summary import render_measurement, render_trials
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload, render
 from tests.support.campaigns import HEADER
 from tests.support.strict_json import through_json
@@ -205,6 +206,28 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
     assert (interval["method"], interval["confidence"], interval["high"]) == ("wilson", 0.95, 1.0)
     assert interval["low"] == pytest.approx(0.342, abs=1e-3)  # of the two runs that said anything
     assert (document["delivered_bps"], control["delivered_bps"]) == ([60e6, 40e6, None], [1e9, 1e9, 1e9])
+
+
+def test_reproduce_says_what_ran_before_and_whether_it_matters(reproduction: Reproduction) -> None:
+    before, large = Workload(qps=8), Workload(qps=64, mrs_per_qp=2)
+    document = through_json(render_reproduction("nsdi22-01", reproduction))
+    assert (document["set_up"], document["alone"]) == (None, None)
+    alone = replace(reproduction.controls[0], broken=None)
+    found = replace(reproduction, on=SetUp(large, (before, large)), alone=alone)
+    document = through_json(render_reproduction("nsdi22-01", found))
+    assert document["set_up"] == {"made_for": render(large), "before": [render(before), render(large)]}
+    assert (document["alone"]["shown"], document["alone"]["explains"]) == (0, True)
+    lines = render_trials("nsdi22-01", found).splitlines()
+    assert lines[2] == (
+        "    each run on one set-up, after RC WRITE of 64 KiB over 8 queue pairs with 8 regions, then RC WRITE of "
+        "64 KiB over 64 queue pairs with 128 regions"
+    )
+    assert "on a set-up of its own: pause in 0 of 3 runs, normal in 3" in lines
+    assert "    it shows there, too: it needs no other set-up and no phase before it" not in lines
+    needless = replace(found, on=SetUp(large), alone=replace(alone, readings=reproduction.trial.readings))
+    lines = render_trials("nsdi22-01", needless).splitlines()
+    assert lines[2] == "    each run on a set-up with room for more than it uses"
+    assert "    it shows there, too: it needs no other set-up and no phase before it" in lines
 
 
 @pytest.mark.parametrize(
