@@ -12,6 +12,7 @@ from collie.detect.interval import Interval, wilson
 from collie.detect.symptom import Symptom, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.units import format_bytes, format_list, format_rate
 from collie.workloads.workload import QpType, Workload
 
@@ -54,6 +55,8 @@ class Anomaly:
         telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
         same_as: id of the anomaly that has the same cause, as control runs showed.
         fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
+        history: the shortest sequence of workloads after which it shows on the same set-up. Empty if it needs none.
+        made_for: the workload whose set-up it needs, or None if a set-up of its own shows it.
     """
 
     id: str
@@ -77,6 +80,13 @@ class Anomaly:
     revised: tuple[Mfs, ...] = ()
     fresh_runs: int = 0
     fresh_shows: int = 0
+    history: tuple[Workload, ...] = ()
+    made_for: Workload | None = None
+
+    @property
+    def set_up(self) -> SetUp | None:
+        """The set-up that it needs, after the phases that bring it. None: any set-up of its own."""
+        return None if self.made_for is None else SetUp(self.made_for, self.history)
 
     def with_reproduction(self) -> Anomaly:
         """Return the anomaly with one more reproducing run inside its conditions."""
