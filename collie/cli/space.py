@@ -15,6 +15,7 @@ from collie.content.locate import ContentKind
 from collie.wiring import ADAPTERS
 from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Choice, Dimension, Ordered
+from collie.workloads.setup import Changes
 from collie.workloads.space import Space
 from collie.workloads.units import format_bytes, format_count, format_value
 from collie.workloads.workload import Workload
@@ -43,7 +44,8 @@ def show(space: str, output: str) -> int:
     always = {name: value for name, value in loaded.fixed.items() if value != typical.get(name)}
     width = max(map(len, [*loaded.dimensions, *always]))
     for name, dimension in loaded.dimensions.items():
-        click.echo(f"  {name:{width}}  {_values(dimension)}; plain {format_value(dimension.plain)}")
+        line = f"  {name:{width}}  {_values(dimension)}; plain {format_value(dimension.plain)}"
+        click.echo(line if dimension.changes is Changes.TRAFFIC else f"{line}; new set-up")
     for name, value in always.items():
         click.echo(f"  {name:{width}}  always {format_value(value)}")
     limits = loaded.limits
@@ -85,6 +87,7 @@ def _as_json(space: Space) -> dict[str, Any]:
                 "candidates": list(dimension.candidates()),
                 "plain": dimension.plain,
                 "keep_in_sibling": dimension.keep_in_sibling,
+                "changes": dimension.changes,
             }
             for name, dimension in space.dimensions.items()
         },

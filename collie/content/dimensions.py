@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ from collie.content.fields import read_value
 from collie.content.model import Strict, validate
 from collie.errors import Problem
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.setup import Changes, changes_with
 from collie.workloads.units import format_value
 
 MAX_STEPS = 24  # every step may cost a run of a minute
@@ -34,6 +36,9 @@ class _DimensionFile(Strict):
     """For `messages` only: the longest list of sizes to try."""
     keep_in_sibling: bool | None = None
     """Whether the plain sibling keeps the workload's own value. Default: true for `messages` only."""
+    changes: Changes | None = None
+    """What a new value changes. Workloads that differ only in `traffic` can be phases of one set-up. Capacities such
+    as `qps` are `traffic`: a phase can use a part of them. Default: what the verbs API allows."""
 
 
 def read_dimension(document: Document, name: str, problems: list[Problem]) -> Dimension | None:
@@ -53,6 +58,17 @@ class _Reader:
         self._is_vector = name == "messages"
 
     def read(self, file: _DimensionFile) -> Dimension | None:
+        dimension = self._kind(file)
+        allowed = changes_with(self._name)
+        if file.changes is Changes.TRAFFIC and allowed is Changes.SETUP:
+            self._wrong(
+                f"{self._name} is fixed when queue pairs, memory regions and connections are made, so no phase can "
+                "change it: write setup, or leave the key out",
+                "changes",
+            )
+        return dimension and replace(dimension, changes=file.changes or allowed)
+
+    def _kind(self, file: _DimensionFile) -> Dimension | None:
         if (file.values is None) == (file.ladder is None):
             self._wrong(f"{self._name} needs either values (no order) or a ladder (whole numbers in order)")
             return None

@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from collie.detect.confirm import Rule, confirm
-from collie.detect.signature import likeness
+from collie.detect.signature import contained, likeness
 from collie.detect.symptom import Verdict
 from collie.search.breaking import broken
 from collie.workloads.feature import Condition, Mfs, sources
@@ -109,6 +109,8 @@ def predicts(alone: Verdict | None, covered: Verdict) -> bool:
         return False
     if is_more_severe(covered, alone.severity):
         return False
+    if is_more_severe(alone, covered.severity) and contained(alone.signature, covered.signature) < _ALIKE:
+        return False  # what the set predicts is missing
     raised = alone.signature and covered.signature and alone.signature.raised and covered.signature.raised
     return not raised or likeness(alone.signature, covered.signature) >= _ALIKE
 

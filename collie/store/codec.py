@@ -163,7 +163,8 @@ _OUTCOMES = {kind: outcome for outcome, kind in _WITHOUT_MEASUREMENT.items()}
 def encode_result(result: RunResult) -> Json:
     """Encode the result of a run without its samples, which `series.encode_series` packs."""
     if isinstance(result, Measured):
-        return {"outcome": "measured", "elapsed_seconds": result.elapsed_seconds, **encode(result.measurement)}
+        common = {"outcome": "measured", "elapsed_seconds": result.elapsed_seconds, "stands": result.stands}
+        return {**common, **encode(result.measurement)}
     return {"outcome": _OUTCOMES[type(result)], **encode(result)}
 
 
@@ -173,12 +174,16 @@ def decode_result(raw: Any) -> RunResult:
     outcome, elapsed = common["outcome"], common["elapsed_seconds"]
     other = {key: value for key, value in raw.items() if key not in common}
     if outcome == "measured":
-        return Measured(decode(Measurement, other), elapsed)
+        return Measured(decode(Measurement, other), elapsed, common.get("stands", False))
     if outcome not in _WITHOUT_MEASUREMENT:
         raise ValueError(f"outcome {outcome[:40]!r} of a run is unknown")
     return decode(_WITHOUT_MEASUREMENT[outcome], {**other, "elapsed_seconds": elapsed})
 
 
-class _Result(TypedDict):
+class _Outcome(TypedDict):
     outcome: str
     elapsed_seconds: float
+
+
+class _Result(_Outcome, total=False):
+    stands: bool

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from collie.campaign.progress import FAILED_OUTCOMES, Tally
 from collie.detect.measurement import Measurement
@@ -23,7 +23,7 @@ from collie.workloads.workload import Workload, render
 
 *_MEASURED, _VERDICT, _DRIVEN = schema.DIGESTED["runs"]
 _COLUMNS = ", ".join((*_MEASURED, _VERDICT, _DRIVEN, "digest"))
-INSERT = f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - names are ours
+INSERT = f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - names are ours
 SELECT_MEASURED = f"SELECT {', '.join(_MEASURED)} FROM runs WHERE run = ?"  # noqa: S608 - likewise
 SELECT_BETWEEN = f"SELECT {_COLUMNS} FROM runs WHERE run BETWEEN ? AND ? ORDER BY run"  # noqa: S608 - likewise
 _SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
@@ -45,6 +45,8 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
         codec.dumps(render(record.workload)),
         codec.dumps(result),
         encode_series(series),
+        record.set_up,
+        codec.dumps(render(record.made_for)) if record.made_for is not None else None,
         codec.dumps(codec.encode(record.verdict)) if record.verdict is not None else None,
         record.driven,
     )
@@ -77,7 +79,7 @@ def from_row(row: Sequence[Any], *, with_series: bool = True) -> RunRecord:
     """Parse a row of `SELECT_BETWEEN`."""
     *values, digest = row
     require_digest(values, digest)
-    run, purpose, _outcome, finished_at_seconds, workload, result, series, verdict, driven = values
+    run, purpose, _outcome, finished_at_seconds, workload, result, series, set_up, made_for, verdict, driven = values
     outcome = codec.decode_result(codec.loads(result))
     if with_series and isinstance(outcome, Measured) and series is not None:
         outcome = replace(outcome, measurement=replace(outcome.measurement, series=decode_series(series)))
@@ -92,7 +94,16 @@ def from_row(row: Sequence[Any], *, with_series: bool = True) -> RunRecord:
         finished_at_seconds=typed(float, finished_at_seconds),
         verdict=codec.decode(Verdict, codec.loads(verdict)) if verdict is not None else None,
         driven=None if driven is None else _name(driven),
+        set_up=_set_up(set_up, made_for, run),
+        made_for=None if made_for is None else codec.decode_workload(codec.loads(made_for)),
     )
+
+
+def _set_up(set_up: Any, made_for: Any, run: int) -> int | None:
+    """Return the run that made the set-up. Only a run up to this one can have made it, and for some workload."""
+    if (set_up is None) is not (made_for is None) or not 1 <= typed(int, run if set_up is None else set_up) <= run:
+        raise ValueError(f"it is a phase of set-up {set_up!r:.40}, which is impossible")
+    return cast("int | None", set_up)
 
 
 def _name(value: object) -> str:

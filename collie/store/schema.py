@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from collie.errors import StoreError
 from collie.files import Folder
@@ -70,19 +71,29 @@ def digest(*values: object) -> int:
 
 DIGESTED = {
     "campaign": ("header", "calibration"),
-    "runs": ("run", "purpose", "outcome", "finished_at_seconds", "workload", "result", "series", "verdict", "driven"),
+    "runs": (
+        *("run", "purpose", "outcome", "finished_at_seconds", "workload", "result", "series", "set_up", "made_for"),
+        *("verdict", "driven"),
+    ),
     "anomalies": ("id", "anomaly"),
 }
 """The columns that each row's checksum covers."""
 
 
+def digested(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    """Return the columns that a row's checksum covers, without those that later migrations add."""
+    present = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+    return tuple(column for column in DIGESTED[table] if column in present)
+
+
 def stamp(connection: sqlite3.Connection) -> None:
     """Add the checksum to every row."""
-    for table, columns in DIGESTED.items():
+    for table in DIGESTED:
+        columns = digested(connection, table)
         select = f"SELECT {', '.join(columns)} FROM {table} WHERE rowid = ?"  # noqa: S608 - names are ours
         update = f"UPDATE {table} SET digest = ? WHERE rowid = ?"  # noqa: S608 - likewise
         for row in _keys(connection, table):
-            connection.execute(update, (digest(*connection.execute(select, row).fetchone()), *row))
+            connection.execute(update, (digest(*_row(connection, select, row)), *row))
 
 
 def _keys(connection: sqlite3.Connection, table: str) -> Iterator[tuple[int]]:
@@ -97,13 +108,35 @@ def _keys(connection: sqlite3.Connection, table: str) -> Iterator[tuple[int]]:
             yield key
 
 
+def _row(connection: sqlite3.Connection, select: str, key: tuple[int]) -> tuple[Any, ...]:
+    """Return the row of a key. Raises `DatabaseError` if a damaged file lists the key and has no such row."""
+    row: tuple[Any, ...] | None = connection.execute(select, key).fetchone()
+    if row is None:
+        raise sqlite3.DatabaseError(f"row {key[0]} is out of order")
+    return row
+
+
 def _checksums(connection: sqlite3.Connection) -> None:
     for table in DIGESTED:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN digest INTEGER")
     stamp(connection)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables, _checksums)
+def _phases(connection: sqlite3.Connection) -> None:
+    """Add the set-up of which a run is a phase. A wrong checksum stays wrong, so damage is still found."""
+    columns = digested(connection, "runs")
+    select = f"SELECT digest, {', '.join(columns)} FROM runs WHERE run = ?"  # noqa: S608 - names are ours
+    connection.execute("ALTER TABLE runs ADD COLUMN set_up INTEGER")
+    connection.execute("ALTER TABLE runs ADD COLUMN made_for TEXT")
+    for key in _keys(connection, "runs"):
+        before, *values = _row(connection, select, key)
+        if digest(*values) == before:
+            row = dict(zip(columns, values, strict=True))
+            after = digest(*map(row.get, digested(connection, "runs")))
+            connection.execute("UPDATE runs SET digest = ? WHERE run = ?", (after, *key))
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables, _checksums, _phases)
 """The entry at index n - 1 migrates a file from version n - 1 to version n."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -92,6 +92,13 @@ def measured(run: int) -> RunRecord:
     return RunRecord(run, "search", WORKLOAD, Measured(MEASUREMENT, 20.1), run * 20.1)
 
 
+def phase(run: int, set_up: int) -> RunRecord:
+    """Return a run that is a phase of a set-up with more capacity than it needs. The set-up stands."""
+    return replace(
+        measured(run), result=Measured(MEASUREMENT, 20.1, stands=True), set_up=set_up, made_for=WORKLOAD.with_(qps=9)
+    )
+
+
 class StoreSuite:
     """The behaviour that the engine relies on."""
 
@@ -113,6 +120,13 @@ class StoreSuite:
             RunRecord(3, "extract", Workload(), Unsupported("no GPU", 0.0), 21.0),
             replace(measured(4), verdict=VERDICT, driven="rx_packets"),
         ]
+        for record in records:
+            store.add_run(record)
+        assert list(store.runs()) == records
+
+    def test_a_run_comes_back_as_a_phase_of_its_set_up(self, store: CampaignStore) -> None:
+        ended, failed = replace(phase(2, 1), result=measured(2).result), SetupFailed("qp timeout", "qp 3", 9.0)
+        records = [phase(1, 1), ended, replace(phase(3, 3), result=failed), measured(4)]
         for record in records:
             store.add_run(record)
         assert list(store.runs()) == records
@@ -151,6 +165,11 @@ class StoreSuite:
         store.annotate(1, None, "rx_packets")
         store.annotate(1, VERDICT, "pressure")
         assert list(store.runs()) == [replace(measured(1), verdict=VERDICT, driven="pressure")]
+
+    def test_a_verdict_changes_neither_the_set_up_of_its_run_nor_whether_it_stands(self, store: CampaignStore) -> None:
+        store.add_run(phase(2, 1))
+        store.annotate(2, VERDICT, "pressure")
+        assert list(store.runs()) == [replace(phase(2, 1), verdict=VERDICT, driven="pressure")]
 
     def test_an_unknown_run_cannot_be_annotated(self, store: CampaignStore) -> None:
         with pytest.raises(StoreError, match="no run 5"):

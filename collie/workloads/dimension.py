@@ -1,7 +1,8 @@
 """The three kinds of dimension of a space.
 
 A *range* is every value that the hardware takes. A *ladder* is the values that a search draws from, about log-spaced,
-with the range's limits. *Plain* is the value of an unremarkable application.
+with the range's limits. *Plain* is the value of an unremarkable application. *Changes* is `setup` if the space makes a
+new set-up for each value. The verbs API can demand one although the space does not (`setup.changes_with`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from collie.workloads.setup import Changes
 from collie.workloads.units import format_list
 
 
@@ -21,6 +23,7 @@ class Choice:
     values: tuple[Any, ...]
     plain: Any
     keep_in_sibling: bool = False
+    changes: Changes = Changes.TRAFFIC
 
     def size(self) -> int:
         """Number of values in range."""
@@ -61,6 +64,7 @@ class Ordered:
     step: int = 1
     keep_in_sibling: bool = False
     ladder_only: bool = False
+    changes: Changes = Changes.TRAFFIC
 
     def size(self) -> int:
         """Number of values in range."""
@@ -111,6 +115,7 @@ class Vector:
     element: Ordered
     plain: tuple[int, ...]
     keep_in_sibling: bool = True
+    changes: Changes = Changes.TRAFFIC
 
     def size(self) -> int:
         """Number of lists."""

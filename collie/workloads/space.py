@@ -12,6 +12,7 @@ from typing import Any
 from collie.workloads.constraint import VERBS, Constraint, HostLimits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.feature import SOURCES, Condition, Mfs, Op
+from collie.workloads.setup import TRAFFIC, Changes, misfit
 from collie.workloads.units import format_value
 from collie.workloads.workload import FIELD_NAMES, Workload
 
@@ -82,10 +83,13 @@ class Space:
         object.__setattr__(self, "base", Workload(**{**plain, **self.fixed}))
         object.__setattr__(self, "constraints", VERBS + within(self.limits) + self.rules)
         object.__setattr__(self, "_steps", tuple(self._in_order_of_drawing()))
+        new = [name for name, each in self.dimensions.items() if each.changes is Changes.SETUP and name in TRAFFIC]
+        object.__setattr__(self, "_new_set_up", tuple(new))
 
     base: Workload = field(init=False)
     constraints: tuple[Constraint, ...] = field(init=False, repr=False)
     _steps: tuple[_Step, ...] = field(init=False, repr=False, compare=False)
+    _new_set_up: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     @property
     def whole(self) -> Space:
@@ -128,6 +132,16 @@ class Space:
             if constraint.check(workload) is not None:
                 return False
         return True
+
+    def misfit(self, workload: Workload, made_for: Workload) -> str | None:
+        """Return why a workload cannot be a phase of the set-up made for another one, or None if it can.
+
+        Besides the verbs API, the space can demand a new set-up (`Dimension.changes`).
+        """
+        if (wrong := misfit(workload, made_for)) is not None:
+            return wrong
+        differing = [name for name in self._new_set_up if workload.get(name) != made_for.get(name)]
+        return f"space {self.name} makes a new set-up for another {' and '.join(differing)}" if differing else None
 
     def sample(self, rng: Random) -> Workload:
         """Draw a workload: each dimension uniformly from its ladder, as far as earlier draws allow.

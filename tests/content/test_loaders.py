@@ -64,7 +64,18 @@ def test_every_loader_has_bad_files(kind: str) -> None:
 WORDS = (
     *FEATURE_NAMES,
     *("dimensions", "limits", "fixed", "values", "range", "ladder", "step", "plain", "max_length", "keep_in_sibling"),
-    *("strategy", "schedule", "thresholds", "confirmation", "extraction", "budget", "driver", "counters", "name"),
+    *(
+        "changes",
+        "strategy",
+        "schedule",
+        "thresholds",
+        "confirmation",
+        "extraction",
+        "budget",
+        "driver",
+        "counters",
+        "name",
+    ),
     *("traffic", "common", "keep", "space", "any"),
     *("title", "trigger", "conditions", "feature", "op", "value", "symptom", "severity", "delivered", "fix", "status"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -23,9 +24,10 @@ from collie.search.recipe import Recipe, StrategyName
 from collie.workloads.application import reached
 from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.reference import FixStatus, ReferenceAnomaly
+from collie.workloads.setup import Changes, changes_with
 from collie.workloads.workload import FIELD_NAMES, Memory, Opcode, QpType
 
-SPACES = tuple(available(ContentKind.SPACE))
+SPACES = available(ContentKind.SPACE)
 REFERENCES = load_references("nsdi22")
 
 
@@ -143,6 +145,27 @@ def test_only_path_mtus_that_exist_are_in_a_space() -> None:
 
     assert space.complaints(space.base.with_(mtu=1500))
     assert space.narrowed({}, {"mtu": 1500}).dimensions["mtu"].candidates() == (256, 512, 1024)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_shipped_space_says_of_each_dimension_what_another_value_takes(name: str) -> None:
+    dimensions = load_space(name).dimensions
+    allowed = {each: changes_with(each) for each in dimensions}
+    assert re.findall(r"^    changes: (\w+)$", SPACES[name].read_text(), re.MULTILINE) == list(allowed.values())
+    assert {each: dimension.changes for each, dimension in dimensions.items()} == allowed
+
+
+def test_another_value_takes_what_the_verbs_api_says_unless_the_space_is_more_cautious(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "dimensions:\n"
+        "  qps: {ladder: [1, 8], plain: 8, changes: setup}\n"
+        "  sge_count: {ladder: [1, 8], plain: 8}\n"
+        "  messages: {max_length: 2, ladder: [64, 128], plain: [64], changes: setup}\n"
+        "  qp_type: {values: [RC, UC], plain: RC}\n"
+    )
+    changes = [dimension.changes for dimension in load_space(str(path)).dimensions.values()]
+    assert changes == [Changes.SETUP, Changes.TRAFFIC, Changes.SETUP, Changes.SETUP]
 
 
 def test_both_directions_are_kept_in_a_sibling_only_where_one_cpu_does_both() -> None:

@@ -57,7 +57,7 @@ from collie.report.html.page import render_report
 from collie.simulator.subsystem import SubsystemFile
 from collie.store import schema
 from collie.store.sqlite import SqliteStore
-from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
+from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured, phase
 from collie.untrusted import read_json
 from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload, render
@@ -166,7 +166,7 @@ class Stores(Target):
 
     COLUMNS = (
         *("campaign.header", "campaign.calibration", "runs.workload", "runs.result", "runs.verdict", "runs.purpose"),
-        *("anomalies.anomaly", "runs.series", "runs.driven", "runs.finished_at_seconds"),
+        *("anomalies.anomaly", "runs.series", "runs.driven", "runs.finished_at_seconds", "runs.made_for"),
     )
 
     def __init__(self, folder: Path) -> None:
@@ -213,7 +213,7 @@ class Stores(Target):
         place = self.folder / "made"
         if not place.exists():
             with SqliteStore.create(place, HEADER) as store:
-                store.add_run(measured(1))
+                store.add_run(phase(1, 1))
                 store.annotate(1, VERDICT, "rx_packets")
                 store.add_anomaly(replace(ANOMALY, found_at_run=1))
         with closing(sqlite3.connect(place / "campaign.sqlite")) as connection:

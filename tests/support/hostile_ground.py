@@ -115,30 +115,22 @@ def _content(path: Path, reported: os.stat_result) -> bytes:
 def downgraded(record: Path, version: int) -> None:
     """Make a record one of an older schema, as the Collie of then wrote it."""
     with closing(connected(record)) as connection:
-        names = dict(schema.DIGESTED)
-        rows = {
-            table: connection.execute(f"SELECT {_columns(table, columns)} FROM {table}").fetchall()
-            for table, columns in names.items()
-        }
+        connection.row_factory = sqlite3.Row
+        rows = {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in schema.DIGESTED}
     record.unlink()
     with closing(connected(record)) as connection, connection:
         for migration in schema.MIGRATIONS[:version]:
             migration(connection)
         connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {version}")
-        for table, columns in names.items():
-            marks = ", ".join("?" * len(_columns(table, columns).split(", ")))
-            insert = f"INSERT INTO {table} ({_columns(table, columns)}) VALUES ({marks})"
-            connection.executemany(insert, rows[table])
+        for table in schema.DIGESTED:
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "digest"]
+            insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            connection.executemany(insert, [[row[column] for column in columns] for row in rows[table]])
         if version > 1:
             schema.stamp(connection)
     with closing(connected(record)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _columns(table: str, columns: tuple[str, ...]) -> str:
-    key = {"campaign": "only, ", "anomalies": "position, "}.get(table, "")
-    return key + ", ".join(columns)
 
 
 def connected(record: Path) -> sqlite3.Connection:

@@ -156,7 +156,7 @@ def verdicts() -> st.SearchStrategy[Verdict]:
 def run_results() -> st.SearchStrategy[RunResult]:
     """All kinds of result."""
     return st.one_of(
-        st.builds(Measured, measurements(), seconds),
+        st.builds(Measured, measurements(), seconds, st.booleans()),
         st.builds(SetupFailed, texts, texts, seconds),
         st.builds(HostLost, texts, texts, seconds),
         st.builds(PairLost, texts, texts, seconds),
@@ -170,16 +170,28 @@ def run_records(runs: st.SearchStrategy[int] = _run_numbers) -> st.SearchStrateg
     Args:
         runs: their numbers.
     """
-    return st.builds(
-        RunRecord,
-        run=runs,
-        purpose=st.sampled_from(["search", "sibling", "confirm", "extract", "calibrate", "reproduce"]),
-        workload=workloads(),
-        result=run_results(),
-        finished_at_seconds=seconds,
-        verdict=st.none() | verdicts(),
-        driven=st.none() | texts,
-    ).map(_with_each_sink)
+    return (
+        st.builds(
+            RunRecord,
+            run=runs,
+            purpose=st.sampled_from(["search", "sibling", "confirm", "extract", "calibrate", "reproduce"]),
+            workload=workloads(),
+            result=run_results(),
+            finished_at_seconds=seconds,
+            verdict=st.none() | verdicts(),
+            driven=st.none() | texts,
+            set_up=_run_numbers,
+            made_for=st.none() | workloads(),
+        )
+        .map(_with_each_sink)
+        .map(_with_set_up_before)
+    )
+
+
+def _with_set_up_before(record: RunRecord) -> RunRecord:
+    """Return the run with its set-up from a run up to this one, or without one of others, as all runs have."""
+    set_up = record.set_up or 0
+    return replace(record, set_up=None if record.made_for is None else 1 + set_up % record.run)
 
 
 def _with_each_sink(record: RunRecord) -> RunRecord:

@@ -26,7 +26,7 @@ from collie.store import codec, heartbeat, schema, series
 from collie.store.connections import MAX_RUNS
 from collie.store.fingerprints import load as load_fingerprints
 from collie.store.sqlite import SqliteStore
-from collie.testing.store_suite import ANOMALY, HEADER, measured
+from collie.testing.store_suite import ANOMALY, HEADER, measured, phase
 from collie.workloads.workload import Workload
 from tests.support.hostile_campaigns import LIGHT, SPOILERS
 from tests.support.hostile_ground import Ground, decoys, downgraded, snapshot
@@ -36,7 +36,7 @@ from tests.support.hostile_ground import Ground, decoys, downgraded, snapshot
 def campaign(tmp_path: Path) -> Path:
     path = tmp_path / "outer" / "campaign"
     with SqliteStore.create(path, HEADER) as store:
-        store.add_run(measured(1))
+        store.add_run(phase(1, 1))
         store.add_anomaly(replace(ANOMALY, found_at_run=1))
     return path
 
@@ -219,6 +219,12 @@ RENAMED = [{**host, "host": "renamed"} for host in codec.encode_result(measured(
         ("runs.workload", json.dumps({**WORKLOAD, "qps": 10**30})),
         ("runs.workload", json.dumps({**WORKLOAD, "sge_count": 10**12})),
         ("runs.workload", json.dumps({**WORKLOAD, "messages": [1] * 1023, "more_opcodes": ["SEND"] * 1020})),
+        ("runs.made_for", json.dumps({**WORKLOAD, "qps": 10**30})),
+        ("runs.made_for", None),
+        ("runs.set_up", 2),
+        ("runs.set_up", 0),
+        ("runs.set_up", "one"),
+        ("runs.set_up", None),
         ("runs.verdict", '{"outcome": "normal"}'),
         ("runs.series", b"no zlib"),
         ("runs.series", zlib.compress(b'{"shapes": [["x"]], "rows": [[0, "a", 7, 1]]}')),

@@ -44,8 +44,9 @@ def test_every_schema_can_be_read_where_nothing_can_be_written(campaign: Path, v
 
 
 def test_runs_that_stand_in_the_log_of_a_killed_process_alone_are_seen(campaign: Path) -> None:
-    copy = "INSERT INTO runs SELECT 2, purpose, outcome, finished_at_seconds, workload, result, series, NULL, NULL, 0"
-    unflushed(campaign / "campaign.sqlite", f"{copy} FROM runs")
+    columns = "purpose, outcome, finished_at_seconds, workload, result, series"
+    copy = f"INSERT INTO runs (run, {columns}) SELECT 2, {columns} FROM runs"
+    unflushed(campaign / "campaign.sqlite", copy)
     before = snapshot(campaign)
     with SqliteStore.open(campaign, read_only=True) as store:
         assert store.tally().runs == 2

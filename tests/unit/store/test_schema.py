@@ -12,7 +12,8 @@ from collie.errors import StoreError
 from collie.files import Folder
 from collie.store import schema
 from collie.store.sqlite import SqliteStore
-from collie.testing.store_suite import ANOMALY, HEADER, measured
+from collie.testing.store_suite import ANOMALY, HEADER, measured, phase
+from tests.support.hostile_ground import downgraded
 from tests.support.stores import contents
 
 NEWER = schema.SCHEMA_VERSION + 1
@@ -85,25 +86,33 @@ def test_a_reader_brings_a_copy_of_an_older_schema_up_to_date(tmp_path: Path, mo
     assert not any(place.exists() for place in places), "the copy goes with the reader"
 
 
-def test_a_campaign_from_before_checksums_gets_them_and_keeps_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", range(1, schema.SCHEMA_VERSION))
+def test_a_campaign_of_an_older_schema_keeps_everything_and_takes_phases(tmp_path: Path, version: int) -> None:
     path = tmp_path / "c"
     with SqliteStore.create(path, HEADER) as store:
         store.add_run(measured(1))
         store.add_anomaly(ANOMALY)
-    database = path / "campaign.sqlite"
-    with closing(sqlite3.connect(database)) as connection:
-        kept = {
-            table: connection.execute(f"SELECT * FROM {table}").fetchone()[:-1]
-            for table in ("campaign", "runs", "anomalies")
-        }
-    database.unlink()
-    with closing(sqlite3.connect(database)) as old, old:
-        schema.MIGRATIONS[0](old)
-        old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        old.execute("PRAGMA user_version = 1")
-        for table, row in kept.items():
-            old.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    downgraded(path / "campaign.sqlite", version)
     with SqliteStore.open(path) as store:
         assert store.header == HEADER
         assert list(store.runs()) == [measured(1)]
         assert store.anomalies() == (ANOMALY,)
+        store.add_run(phase(2, 2))
+    with SqliteStore.open(path, read_only=True) as store:
+        assert list(store.runs()) == [measured(1), phase(2, 2)]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_damage_before_a_migration_is_still_found_after_it(tmp_path: Path, read_only: bool) -> None:
+    path = tmp_path / "c"
+    with SqliteStore.create(path, HEADER) as store:
+        store.add_run(measured(1))
+        store.add_run(measured(2))
+    downgraded(path / "campaign.sqlite", 2)
+    with closing(sqlite3.connect(path / "campaign.sqlite")) as connection, connection:
+        connection.execute("UPDATE runs SET finished_at_seconds = 41.0 WHERE run = 2")
+    with (
+        pytest.raises(StoreError, match="run 2: its checksum is wrong"),
+        SqliteStore.open(path, read_only=read_only) as store,
+    ):
+        list(store.runs())

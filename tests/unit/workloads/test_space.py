@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
+from collie.workloads.setup import Changes
 from collie.workloads.space import Space
 from collie.workloads.workload import (
+    Opcode,
     QpType,
     Workload,
     stable_text,
@@ -47,6 +50,20 @@ def test_drawing_reaches_every_value_of_every_ladder() -> None:
     for name, dimension in SOFT_ROCE.dimensions.items():
         if name != "messages":
             assert {workload.get(name) for workload in drawn} == set(dimension.candidates()), name
+
+
+def test_a_space_can_demand_more_set_ups_than_the_verbs_api() -> None:
+    """A cautious user says so of `qps`, of which a phase could use less."""
+    qps = replace(NSDI22.dimensions["qps"], changes=Changes.SETUP)
+    cautious = replace(NSDI22, name="cautious", dimensions={**NSDI22.dimensions, "qps": qps})
+    made_for, fewer = Workload(qps=8), Workload(qps=4, opcode=Opcode.READ)
+    assert NSDI22.misfit(fewer, made_for) is None
+    assert cautious.misfit(fewer, made_for) == "space cautious makes a new set-up for another qps"
+    assert cautious.misfit(fewer.with_(qps=8), made_for) is None
+    for space in (NSDI22, cautious):
+        assert space.misfit(Workload(qps=9), made_for) == "qps is 9, and the set-up has 8"
+    narrowed = cautious.narrowed({}, {"qps": 100, "messages": 1000})
+    assert narrowed.misfit(fewer, made_for) is not None, "a limit keeps it"
 
 
 def test_narrowing_fixes_and_limits() -> None:
