@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from math import inf
 from typing import NamedTuple
 
@@ -144,9 +145,13 @@ def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload, on: SetUp |
     return _solve((source, sink), traffic, costs, ONE)
 
 
-def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> SteadyState:
-    """Return the steady states of many workloads in arrays. A quantity that is 0 everywhere stays a number."""
-    traffic = stack([traffic_of(subsystem, workload) for workload in workloads])
+def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload], on: Sequence[SetUp | None] = ()) -> SteadyState:
+    """Return the steady states of many workloads in arrays. A quantity that is 0 everywhere stays a number.
+
+    `on` names the set-up of each, if any workload is a phase of another set-up than its own.
+    """
+    set_ups = on or repeat(None)
+    traffic = stack([traffic_of(subsystem, each, set_up) for each, set_up in zip(workloads, set_ups, strict=False)])
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
 
 

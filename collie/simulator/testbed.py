@@ -20,7 +20,7 @@ from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedIn
 from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.hardships import absent, show_rates, troubled
-from collie.simulator.hardware import Subsystem
+from collie.simulator.hardware import FlowTable, Subsystem
 from collie.simulator.latency import latencies_between
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
@@ -99,7 +99,9 @@ class SimulatedTestbed:
             **self._hardships.description(),
             **self._settings,
         }
-        hardware = hashlib.sha256(subsystem.model_dump_json().encode()).hexdigest()[:16]
+        # An earlier Collie knew no flow table. Without one that limits, its fingerprints name the same hardware.
+        unknown = {"flow_table"} if subsystem.flow_table == FlowTable() else None
+        hardware = hashlib.sha256(subsystem.model_dump_json(exclude=unknown).encode()).hexdigest()[:16]
         fingerprint = Fingerprint({"subsystem": {**description, "hardware": hardware}})
         return TestbedInfo(
             "simulated",

@@ -62,6 +62,7 @@ class TrafficArrays(NamedTuple):
         long_list: more scatter/gather entries than the WQE's first block holds.
         signals: completions.
         outstanding: messages of one queue pair in flight.
+        idle: further queue pairs that an earlier phase on the same set-up used.
         started: READ requests of one queue pair that one visit of the scheduler starts.
         far_source, far_sink: the buffers are on another socket.
         near_gpu_source, near_gpu_sink: the GPU is behind the NIC's bridge.
@@ -88,6 +89,7 @@ class TrafficArrays(NamedTuple):
     two_way: Quantity
     loop: Quantity
     qps: Quantity
+    idle: Quantity
     wqe_batch: Quantity
     send_depth: Quantity
     recv_depth: Quantity
@@ -151,7 +153,7 @@ class _Messages(NamedTuple):
 
 def traffic_of(subsystem: Subsystem, workload: Workload, on: SetUp | None = None) -> TrafficArrays:
     """Return the traffic of a workload, on a set-up of its own or as a phase of another one."""
-    made_for = workload if on is None else on.made_for
+    made_for, before = (workload, ()) if on is None else (on.made_for, on.before)
     pcie, qp_type, operation = subsystem.pcie, workload.qp_type, _OPERATIONS[workload.opcode]
     is_read, is_ud, is_rc = workload.opcode is Opcode.READ, qp_type is QpType.UD, qp_type is QpType.RC
     mtu = min(max(workload.mtu, subsystem.wire.minimum_mtu), subsystem.wire.maximum_mtu)
@@ -171,6 +173,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload, on: SetUp | None = None
         two_way=workload.directions - 1,
         loop=workload.loopback,
         qps=workload.qps,
+        idle=max(each.qps for each in (workload, *before)) - workload.qps,
         wqe_batch=workload.wqe_batch,
         send_depth=workload.send_wq_depth,
         recv_depth=workload.recv_wq_depth,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -225,6 +226,17 @@ def test_it_says_what_it_is() -> None:
     info = simulated().info
     assert (info.kind, info.name, info.virtual_time) == ("simulated", "F", True)
     assert info.description["relaxed_ordering"] == "per_mkey"
+
+
+def test_a_part_that_an_earlier_collie_lacked_changes_no_fingerprint_until_it_limits() -> None:
+    """Else a campaign of an earlier Collie could not be resumed."""
+
+    def hardware(file: SubsystemFile) -> object:
+        return SimulatedTestbed(file, CATALOG).info.fingerprints["F"].values["subsystem"]["hardware"]
+
+    earlier = F.hardware.model_dump_json(exclude={"flow_table"})
+    assert hardware(F) == sha256(earlier.encode()).hexdigest()[:16]
+    assert hardware(F.with_part("flow_table", idle_entries=64)) != hardware(F)
 
 
 def test_settings_change_by_name() -> None:
