@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from collie.campaign.lanes import Lane, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.detect.reading import RunReading, reading_of
-from collie.detect.symptom import inconclusive
-from collie.ports import HostLost, Measured, RunRecord, SetupFailed, Unsupported
+from collie.detect.symptom import Verdict, inconclusive
+from collie.ports import HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
@@ -17,32 +19,44 @@ _TRIES = 3
 """Limit on attempts to run one sequence of phases."""
 
 
+async def judging_after(
+    measurer: Measurer, lane: Lane, workload: Workload, on: SetUp, purpose: str
+) -> tuple[RunResult, Verdict | None]:
+    """Run the phases of a set-up again, on a new one, and then a workload. Return its result and verdict.
+
+    A sequence that breaks off counts as a failed set-up of the workload, because it says nothing of it.
+    """
+    for number, phase in enumerate(on.before, start=1):
+        record = await measurer.recording(lane, phase, HISTORY, PhaseOf(on.made_for, first=number == 1))
+        if lane.set_up is None:
+            return _broken_off(record.result, f"phase {number} of {len(on.before)} before it"), None
+    record = await measurer.recording(lane, workload, purpose, PhaseOf(on.made_for, first=not on.before))
+    return record.result, await measurer.judging_record(lane, record)
+
+
 async def probing_after(
     measurer: Measurer, lane: Lane, workload: Workload, on: SetUp, purpose: str
 ) -> RunReading | None:
-    """Run the phases of a set-up again, on a new one, and then a workload. Return its reading.
-
-    A sequence that breaks off says nothing of the workload, so it is run again from its beginning. Return None if the
-    device cannot run one of the phases.
-    """
-    why = ""
+    """Run `judging_after`, and repeat a sequence that breaks off. Return None if the device cannot run a phase."""
+    cause = ""
     for _ in range(_TRIES):
-        if killer := next((each for each in (*on.before, workload) if each in measurer.lost), None):
-            return RunReading(inconclusive(f"not run again: it cost host {measurer.lost[killer].host}"))
-        for number, phase in enumerate(on.before):
-            record = await measurer.recording(lane, phase, HISTORY, PhaseOf(on.made_for, first=number == 0))
-            if lane.set_up is None:
-                why = f"phase {number + 1} of {len(on.before)} before it {_problem(record)}"
-                break
-        else:
-            record = await measurer.recording(lane, workload, purpose, PhaseOf(on.made_for, first=not on.before))
-            verdict = await measurer.judging_record(lane, record)
-            if isinstance(record.result, Measured) and verdict is not None:
-                return reading_of(verdict, record.result.measurement)
-            why = f"it {_problem(record)}"
-        if isinstance(record.result, Unsupported):
-            return None
-    return RunReading(inconclusive(f"its phases could not be run on one set-up {_TRIES} times: {why}"))
+        result, verdict = await judging_after(measurer, lane, workload, on, purpose)
+        match result:
+            case Measured(measurement) if verdict is not None:
+                return reading_of(verdict, measurement)
+            case Unsupported():
+                return None
+            case HostLost(host):
+                return RunReading(inconclusive(f"not run again: it cost host {host}"))
+            case SetupFailed():
+                cause = result.cause
+    return RunReading(inconclusive(f"its phases could not be run on one set-up {_TRIES} times: {cause}"))
+
+
+def judge_after(measurer: Measurer, workload: Workload, on: SetUp, purpose: str) -> tuple[RunResult, Verdict | None]:
+    """Run `judging_after` on the only lane, and wait for the result."""
+    (lane,) = measurer.lanes
+    return measurer.scheduler.drive({lane: judging_after(measurer, lane, workload, on, purpose)})[lane]
 
 
 def probe_after(measurer: Measurer, workload: Workload, on: SetUp, purpose: str) -> RunReading | None:
@@ -51,12 +65,11 @@ def probe_after(measurer: Measurer, workload: Workload, on: SetUp, purpose: str)
     return measurer.scheduler.drive({lane: probing_after(measurer, lane, workload, on, purpose)})[lane]
 
 
-def _problem(record: RunRecord) -> str:
-    match record.result:
+def _broken_off(result: RunResult, which: str) -> RunResult:
+    match result:
+        case Measured(measurement):
+            end = f"was stopped: {measurement.stopped}" if measurement.stopped else "left no set-up to go on with"
+            return SetupFailed(f"{which} {end}", "the workload itself was not run", result.elapsed_seconds)
         case SetupFailed(cause):
-            return f"could not be set up: {cause}"
-        case HostLost(host):
-            return f"cost host {host}"
-        case Measured(measurement) if measurement.stopped:
-            return f"was stopped: {measurement.stopped}"
-    return "left no set-up to go on with"
+            return replace(result, cause=f"{which} could not be set up: {cause}")
+    return result

@@ -66,7 +66,7 @@ def planned(workload: Workload, mfs: Mfs, space: Space, on: SetUp | None = None)
     uncontrolled: list[Condition] = []
     for condition in mfs.conditions:
         control = broken(workload, mfs, condition, space)
-        if control is None or (on is not None and on.misfit(control)):
+        if control is None or (on is not None and space.misfit(control, on.made_for)):
             uncontrolled.append(condition)
         else:
             controls.append((control, condition))
