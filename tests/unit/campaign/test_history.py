@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from collie.campaign.budget import Budget
 from collie.campaign.history import HISTORY, probe_after
 from collie.campaign.measure import Measurer
@@ -12,7 +14,7 @@ from collie.detect.bounds import Bounds, Calibration
 from collie.detect.judge import Thresholds
 from collie.detect.measurement import Watch
 from collie.detect.reading import RunReading
-from collie.ports import Measured, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
@@ -39,12 +41,14 @@ class Troubled(FakeTestbed):
         return self.trouble(workload, run) or result
 
 
-def probed(trouble: Trouble | None = None, on: SetUp = ON) -> tuple[RunReading | None, list[RunRecord]]:
+def probed(trouble: Trouble | None = None, on: SetUp = ON, times: int = 1) -> tuple[RunReading | None, list[RunRecord]]:
+    """Return the last reading, and all runs."""
     testbed, store = Troubled((PLANTED,)), MemoryStore(HEADER)
     testbed.trouble = trouble or testbed.trouble
     bounds = Bounds(testbed.specification, Calibration(), SPACE)
     measurer = Measurer(testbed, store, bounds, Thresholds(), Budget(), ListSink())
-    return probe_after(measurer, WORKLOAD, on, "confirm"), list(store.runs())
+    readings = [probe_after(measurer, WORKLOAD, on, "confirm") for _ in range(times)]
+    return readings[-1], list(store.runs())
 
 
 def test_the_phases_run_in_order_on_one_set_up_and_the_last_is_judged() -> None:
@@ -62,6 +66,21 @@ def test_without_phases_before_it_the_set_up_is_new() -> None:
     assert reading is not None
     assert reading.verdict.is_normal
     assert [(record.workload, record.made_for, record.set_up) for record in records] == [(WORKLOAD, LARGE, 1)]
+
+
+@pytest.mark.parametrize("on", [ON, SetUp(LARGE)])
+def test_each_repetition_makes_a_new_set_up(on: SetUp) -> None:
+    """The set-up that stands has had more phases than the history."""
+    _, records = probed(on=on, times=2)
+    phases = len(on.before) + 1
+    assert [record.set_up for record in records] == [1] * phases + [1 + phases] * phases
+
+
+def test_phases_that_cost_a_host_are_not_run_again() -> None:
+    reading, records = probed(lambda _workload, run: HostLost("b", "it hangs", 99.0) if run == 2 else None)
+    assert reading is not None
+    assert reading.verdict.reason == "not run again: it cost host b"
+    assert len(records) == 2
 
 
 def test_a_sequence_that_breaks_off_begins_again_on_a_new_set_up() -> None:

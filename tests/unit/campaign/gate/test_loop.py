@@ -102,8 +102,8 @@ def test_a_record_does_not_answer_for_runs_after_a_history() -> None:
     """Its readings of the workload alone would make the anomaly new."""
     store = MemoryStore(HEADER)
     measured = measurer(FakeTestbed((AFTER,)), store)
-    for _ in range(9):
-        measured.judged(A2.workload, "search")
+    for workload in (A2.workload, SPACE.base) * 9:
+        measured.judged(workload, "search")
     record = Record(store.runs())
     summary, _ = gate(FakeTestbed((AFTER,)), None, (AFTER_CASE,), record=record, budget=40)
     assert changes(summary)["a2"] is Change.STILL
@@ -114,6 +114,8 @@ def test_an_anomaly_that_needs_phases_before_it_explains_no_workload_alone() -> 
     candidate = FakeTestbed((AFTER,))
     gate(candidate, FakeTestbed((AFTER,)), (AFTER_CASE,), budget=150)
     assert any(MANY_SGES.covers(workload) for workload in candidate.measured[-60:]), "it is searched"
+    assert A2.explains(A2.workload)
+    assert not AFTER_CASE.explains(A2.workload)
 
 
 def test_what_is_not_explained_to_the_end_hides_nothing_and_stays_so() -> None:
