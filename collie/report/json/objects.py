@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
-from collie.campaign.single_run import JudgedRun
+from collie.campaign.single_run import JudgedRun, Phase
 from collie.counters.catalog import Counter
 from collie.detect.bounds import CalibrationPoint
 from collie.detect.confirm import Reliability
@@ -137,15 +137,37 @@ def render_safety(safety: SafetyRecord) -> Json:
     return document
 
 
+def render_measures(judged: Sequence[JudgedRun]) -> Json:
+    """Return the object of `collie measure`: that of the run, or a list of several in order."""
+    if len(judged) == 1:
+        return render_measure(judged[0])
+    return {"schema_version": SCHEMA_VERSION, "measurements": [_measured(each) for each in judged]}
+
+
 def render_measure(judged: JudgedRun) -> Json:
-    """Return the object of `collie measure`, samples included."""
+    """Return the object of one measured workload, samples included."""
+    return {"schema_version": SCHEMA_VERSION, **_measured(judged)}
+
+
+def _measured(judged: JudgedRun) -> Json:
     return {
-        "schema_version": SCHEMA_VERSION,
+        **_phase(judged.phase),
         "workload": render(judged.workload),
         **_result(judged.result),
         "plain_sibling": render(judged.sibling),
         "bound": plain(judged.bound),
         "verdict": plain(judged.verdict),
+    }
+
+
+def _phase(phase: Phase | None) -> Json:
+    if phase is None:
+        return {}
+    return {
+        "set_up": phase.set_up,
+        "phase": phase.number,
+        "made_for": render(phase.made_for),
+        "new_set_up_because": phase.apart or None,
     }
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 import pytest
 
 from collie.campaign.reproduce import CountersAtDiscovery, Reproduction, Trial
-from collie.campaign.single_run import JudgedRun
+from collie.campaign.single_run import JudgedRun, Phase
 from collie.campaign.summary import Summary, Unconfirmed
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import GeneratorHealth, Victim
@@ -17,7 +17,7 @@ from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
-from collie.report.json.objects import plain, render_measure, render_reproduction, render_search
+from collie.report.json.objects import plain, render_measure, render_measures, render_reproduction, render_search
 from collie.report.terminal.summary import render_measurement, render_trials
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload, render
@@ -160,6 +160,21 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
     assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling", "detail": ""}
     assert document["verdict"]["symptom"] == "pause"
     assert document["plain_sibling"]["qps"] == 16
+
+
+def test_several_measured_workloads_name_their_set_ups(judged: JudgedRun) -> None:
+    assert render_measures([judged]) == render_measure(judged), "one workload prints what it always did"
+    made_for = judged.workload.with_(qps=64)
+    runs = [replace(judged, phase=phase) for phase in (Phase(1, 1, made_for), Phase(2, 1, made_for, "mtu differs"))]
+    document = through_json(render_measures(runs))
+    assert list(document) == ["schema_version", "measurements"]
+    first, second = document["measurements"]
+    assert list(first)[:5] == ["set_up", "phase", "made_for", "new_set_up_because", "workload"]
+    assert (first["set_up"], first["phase"], first["made_for"]["qps"]) == (1, 1, 64)
+    assert (first["new_set_up_because"], second["new_set_up_because"]) == (None, "mtu differs")
+    assert second["verdict"]["symptom"] == "pause"
+    assert render_measurement(runs[1]).startswith("set-up 2, phase 1: mtu differs\n")
+    assert render_measurement(replace(runs[0], phase=Phase(1, 2, made_for))).startswith("set-up 1, phase 2\n")
 
 
 def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
