@@ -7,9 +7,13 @@ from dataclasses import replace
 from collie.campaign.lanes import Lane, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.detect.reading import RunReading, reading_of
-from collie.detect.symptom import Verdict, inconclusive
+from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.ports import HostLost, Measured, RunResult, SetupFailed, Unsupported
+from collie.search.breaking import breakings
+from collie.search.history import shortest_history
+from collie.workloads.feature import Condition, Mfs
 from collie.workloads.setup import SetUp
+from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 HISTORY = "history"
@@ -17,6 +21,12 @@ HISTORY = "history"
 
 _TRIES = 3
 """Limit on attempts to run one sequence of phases."""
+
+
+def broken_on(on: SetUp | None, workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Workload | None:
+    """Return a workload that breaks only one condition of a set, and can run after the same phases if there are any."""
+    found = breakings(workload, mfs, condition, space)
+    return next((each for each in found if on is None or space.misfit(each, on.made_for) is None), None)
 
 
 async def judging_after(
@@ -51,6 +61,24 @@ async def probing_after(
             case SetupFailed():
                 cause = result.cause
     return RunReading(inconclusive(f"its phases could not be run on one set-up {_TRIES} times: {cause}"))
+
+
+async def tracing(
+    measurer: Measurer, lane: Lane, workload: Workload, on: SetUp, purpose: str, symptom: Symptom
+) -> SetUp | None:
+    """Return the set-up with the fewest phases after which a workload shows a symptom (`shortest_history`).
+
+    Return None if it does not show after all phases of `on`, either. An answer is one run, so the result needs a
+    confirmation.
+    """
+    probes = shortest_history(on.before)
+    try:
+        before = next(probes)
+        while True:
+            reading = await probing_after(measurer, lane, workload, replace(on, before=before), purpose)
+            before = probes.send(reading is not None and reading.verdict.symptom is symptom)
+    except StopIteration as stop:
+        return None if stop.value is None else replace(on, before=stop.value)
 
 
 def judge_after(measurer: Measurer, workload: Workload, on: SetUp, purpose: str) -> tuple[RunResult, Verdict | None]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from collie.campaign.budget import BudgetSpent
-from collie.campaign.history import probe_after
+from collie.campaign.history import broken_on, probe_after
 from collie.campaign.measure import Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
@@ -24,7 +24,6 @@ from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
-from collie.search.breaking import broken
 from collie.workloads.feature import Condition, Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
@@ -65,8 +64,8 @@ def planned(workload: Workload, mfs: Mfs, space: Space, on: SetUp | None = None)
     controls: list[tuple[Workload, Condition]] = []
     uncontrolled: list[Condition] = []
     for condition in mfs.conditions:
-        control = broken(workload, mfs, condition, space)
-        if control is None or (on is not None and space.misfit(control, on.made_for)):
+        control = broken_on(on, workload, mfs, condition, space)
+        if control is None:
             uncontrolled.append(condition)
         else:
             controls.append((control, condition))

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
+from collie.campaign.history import broken_on
 from collie.detect.compare import Change
 from collie.detect.pair_rule import tail
 from collie.detect.reading import RunReading, reading_of, typical
 from collie.detect.symptom import Symptom
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
-from collie.search.breaking import broken
 from collie.search.recipe import Recipe
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
@@ -123,10 +123,10 @@ def neighbours(case: GateCase, space: Space, record: Record | None) -> list[Gate
         beside = partial(_breaks_alone, condition, others)
         workload: Workload | None = None
         if record is None:
-            workload = broken(case.workload, case.mfs, condition, space)
+            workload = broken_on(on, case.workload, case.mfs, condition, space)
         elif on is None:
             workload = next(iter(record.healthy(beside)), None)
-        if workload is not None and (on is None or space.misfit(workload, on.made_for) is None):
+        if workload is not None:
             name = f"{case.name}/without-{condition.dimension}{_ENDS.get(condition.op, '')}"
             title = f"healthy neighbour of {case.name}: without {condition}"
             found.append(

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from collie.campaign.budget import Budget
-from collie.campaign.history import HISTORY, probe_after
+from collie.campaign.history import HISTORY, probe_after, tracing
 from collie.campaign.measure import Measurer
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.judge import Thresholds
 from collie.detect.measurement import Watch
 from collie.detect.reading import RunReading
+from collie.detect.symptom import Symptom
 from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
@@ -41,12 +42,16 @@ class Troubled(FakeTestbed):
         return self.trouble(workload, run) or result
 
 
+def measurer_of(testbed: FakeTestbed, store: MemoryStore) -> Measurer:
+    bounds = Bounds(testbed.specification, Calibration(), SPACE)
+    return Measurer(testbed, store, bounds, Thresholds(), Budget(), ListSink())
+
+
 def probed(trouble: Trouble | None = None, on: SetUp = ON, times: int = 1) -> tuple[RunReading | None, list[RunRecord]]:
     """Return the last reading, and all runs."""
     testbed, store = Troubled((PLANTED,)), MemoryStore(HEADER)
     testbed.trouble = trouble or testbed.trouble
-    bounds = Bounds(testbed.specification, Calibration(), SPACE)
-    measurer = Measurer(testbed, store, bounds, Thresholds(), Budget(), ListSink())
+    measurer = measurer_of(testbed, store)
     readings = [probe_after(measurer, WORKLOAD, on, "confirm") for _ in range(times)]
     return readings[-1], list(store.runs())
 
@@ -111,3 +116,25 @@ def test_a_device_that_cannot_run_a_phase_before_it_cannot_run_it() -> None:
     reading, records = probed(lambda workload, _run: Unsupported("too many", 1.0) if workload == LARGE else None)
     assert reading is None
     assert len(records) == 2
+
+
+def traced(planted: Planted, symptom: Symptom = Symptom.PAUSE) -> tuple[SetUp | None, FakeTestbed]:
+    """Look for the history of a workload that showed something after six phases."""
+    testbed = FakeTestbed((planted,))
+    measurer = measurer_of(testbed, MemoryStore(HEADER))
+    (lane,) = measurer.lanes
+    on = SetUp(LARGE, (SMALL, SMALL, LARGE, WORKLOAD, SMALL, WORKLOAD))
+    task = tracing(measurer, lane, WORKLOAD, on, "confirm", symptom)
+    return measurer.scheduler.drive({lane: task})[lane], testbed
+
+
+def test_the_history_of_a_suspicion_is_its_fewest_phases() -> None:
+    assert traced(PLANTED)[0] == SetUp(LARGE, (LARGE,))
+    assert traced(Planted(MANY_SGES))[0] == SetUp(LARGE)
+
+
+def test_what_shows_after_nothing_or_as_another_symptom_has_no_history() -> None:
+    found, testbed = traced(Planted(MANY_SGES, shows=0.0))
+    assert found is None
+    assert testbed.runs == 7, "the whole history is asked once"
+    assert traced(PLANTED, Symptom.LOSS)[0] is None
