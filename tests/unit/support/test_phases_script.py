@@ -30,8 +30,8 @@ CLAIM = {"is_true": True, "is_shortest": True, "by_record": "yes", "by_bundle": 
 GOOD: tuple[dict[str, Any], ...] = (
     {"row": 4, "case": "idle-flows", "claims": [CLAIM]},
     {"row": 4, "case": "F", "claims": []},
-    {"row": 5, "differences": [], "in_phases": 3},
-    {"row": 7, "number": 1, "options": ["abc", "10h"], "first_difference": None},
+    {"row": 5, "case": "F", "differences": [], "in_phases": 3},
+    {"row": 7, "case": "F", "number": 1, "options": ["abc", "10h"], "first_difference": None},
 )
 
 
