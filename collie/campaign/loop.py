@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
-from collie.campaign.events import AnomalyConfirmed, SuspicionDropped
+from collie.campaign.events import AnomalyConfirmed, AnomalyMerged, SuspicionDropped
 from collie.campaign.explain import Explainer, at_least, typical_of
 from collie.campaign.lanes import Lane, LaneLost, PhaseOf
 from collie.campaign.measure import Measurer
@@ -189,7 +189,8 @@ class SearchLoop:
         phases = [await self._recorded(lane, first, PhaseOf(made_for, first=True) if made_for else None)]
         while made_for is not None and lane.set_up is not None and len(phases) < self._recipe.phases:
             proposal = self._phase(lane.set_up)
-            if proposal is None:
+            if proposal is None or proposal.doubted is not None:
+                self._kept += [proposal] if proposal is not None else []
                 break
             phases.append(await self._recorded(lane, proposal, PhaseOf(made_for)))
         # A verdict can take a run of the plain sibling, which ends the set-up. So the phases are judged afterwards.
@@ -200,14 +201,15 @@ class SearchLoop:
         return True
 
     def _phase(self, set_up: SetUp) -> _Proposal | None:
-        """Return a proposal that fits a set-up, or None. One that does not is kept for a set-up of its own."""
+        """Return a proposal that fits a set-up, or None. The last one that does not is kept for a set-up of its own."""
+        other = None
         for _ in range(_PHASE_TRIES):
             proposal = self._proposal(set_up)
-            if proposal is not None and proposal.doubted is None and set_up.misfit(proposal.workload) is None:
+            if proposal is not None and set_up.misfit(proposal.workload) is None:
                 return proposal
-            if proposal is not None:
-                self._kept.append(proposal)
-                return None
+            other = proposal or other
+        if other is not None:
+            self._kept.append(other)
         return None
 
     def _proposal(self, on: SetUp | None) -> _Proposal | None:
@@ -411,6 +413,9 @@ class SearchLoop:
             self._triage.abandon(confirmed)
             raise
         if not explained.complete:
+            return
+        if (around := self._triage.same_set(confirmed)) is not None:
+            self._sink.on_event(AnomalyMerged(self._triage.merge(confirmed, around.anomaly)))
             return
         for earlier in self._triage.explained_before(confirmed):
             await self._explainer.compare(lane, confirmed, earlier)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
 from collie.detect.measurement import Measurement
-from collie.detect.signature import same_cause
+from collie.detect.signature import likeness, same_cause
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
@@ -24,8 +24,10 @@ from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
 _AUDITED = 10
-_RELATED_AT_LAST = 3
-"""Limit on explanations of related anomalies for which the rest of the budget is kept."""
+_FAMILIAR = 0.85
+"""Likeness of counters to an explained anomaly from which a second one most likely has the same cause."""
+_FAMILIAR_AT_LAST = 3
+"""Limit on explanations of familiar anomalies for which the rest of the budget is kept."""
 
 
 @dataclass(eq=False)
@@ -76,7 +78,7 @@ class ConfirmedAnomaly(Observation):
     """A confirmed anomaly with the run that raised the suspicion.
 
     Attributes:
-        sightings: number of sightings while the anomaly awaits explanation.
+        seen: its sightings while it awaits explanation.
         audits: number of runs that test its explanation.
         covered: number of proposals that its explanation covers.
         severity_alone: severity of the simplest workload, where hardly another cause adds to it.
@@ -84,7 +86,7 @@ class ConfirmedAnomaly(Observation):
     """
 
     anomaly: Anomaly
-    sightings: int = 0
+    seen: list[Observation] = field(default_factory=list)
     audits: int = 0
     covered: int = 0
     severity_alone: float = 0.0
@@ -160,7 +162,7 @@ class Triage:
         unexplained = (*self.waiting, *self._being_explained)
         confirmed = next((each for each in unexplained if self._is_sighting(each, suspicion)), None)
         if confirmed is not None:
-            confirmed.sightings += 1
+            confirmed.seen.append(suspicion)
             self._sighted(confirmed.anomaly)
         return confirmed is not None
 
@@ -180,7 +182,7 @@ class Triage:
                 suspicion.verdict,
                 suspicion.measurement,
                 anomaly,
-                len(suspicion.repetitions),
+                list(suspicion.repetitions),
                 floor=suspicion.floor,
                 inside=suspicion.inside,
             )
@@ -193,14 +195,17 @@ class Triage:
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
-        fresh = [waiting for waiting in self.waiting if waiting.inside or not self._is_related(waiting)]
-        most_sighted = max(fresh, key=lambda waiting: waiting.sightings, default=None)
-        if most_sighted and most_sighted.sightings >= explain_after_sightings:
+        familiar = {waiting: self._familiarity(waiting) for waiting in self.waiting}
+        novel = [waiting for waiting in self.waiting if waiting.floor or familiar[waiting] < _FAMILIAR]
+        most_sighted = max(novel, key=lambda waiting: len(waiting.seen), default=None)
+        if most_sighted and len(most_sighted.seen) >= explain_after_sightings:
             return most_sighted
-        if fresh:
-            return fresh[0] if is_needed(len(fresh)) else None
-        # Related anomalies most likely have a cause that is explained. The search is worth more than all of them.
-        return self.waiting[0] if self.waiting and is_needed(min(len(self.waiting), _RELATED_AT_LAST)) else None
+        if novel:
+            return min(novel, key=familiar.__getitem__) if is_needed(len(novel)) else None
+        # Familiar anomalies most likely have a cause that is explained. The search is worth more than all of them.
+        if self.waiting and is_needed(min(len(self.waiting), _FAMILIAR_AT_LAST)):
+            return min(self.waiting, key=familiar.__getitem__)
+        return None
 
     @contextmanager
     def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
@@ -232,11 +237,16 @@ class Triage:
         self.waiting.insert(0, confirmed)
 
     def explained(self, confirmed: ConfirmedAnomaly) -> None:
-        """Record an explanation. An incomplete one covers nothing."""
-        if confirmed.anomaly.complete:
-            self._known.add(self._widened(confirmed.anomaly))
-            self._explained.append(confirmed)
+        """Record an explanation. An incomplete one covers nothing. Sightings outside its set are suspicions again."""
         self.keep(confirmed.anomaly)
+        if not confirmed.anomaly.complete:
+            return
+        self._known.add(self._widened(confirmed.anomaly))
+        self._explained.append(confirmed)
+        seen, confirmed.seen = confirmed.seen, []
+        for sighting in seen:
+            if isinstance(sighting, Suspicion) and not self._known.covers(sighting.workload):
+                self.observe(dataclasses.replace(sighting, proposed=False, taken=False, repetitions=[]))
 
     def covered_by(self, explained: Anomaly) -> list[ConfirmedAnomaly]:
         """Return the waiting anomalies that an explanation covers."""
@@ -247,20 +257,36 @@ class Triage:
         ]
 
     def explained_before(self, confirmed: ConfirmedAnomaly) -> list[ConfirmedAnomaly]:
-        """Return the explained anomalies whose sets cover one that another lane has explained meanwhile.
+        """Return the explained anomalies whose sets cover one that has been explained now.
 
-        One inside a set whose cause it does not share has been compared.
+        Its finding may lie outside, or another lane may have explained them meanwhile. The one whose set is around it
+        has been compared.
         """
         anomaly = confirmed.anomaly
-        if confirmed.inside is not None:
-            return []
         return [
             other
             for other in self._explained
             if other is not confirmed
             and anomaly.symptom.is_related(other.anomaly.symptom)
             and _covers(other.anomaly, anomaly)
+            and self._widened(other.anomaly) != confirmed.inside
         ]
+
+    def same_set(self, confirmed: ConfirmedAnomaly) -> ConfirmedAnomaly | None:
+        """Return the explained anomaly around this one if the set found inside contains it, so that both are one."""
+        if confirmed.floor:
+            return None
+        return next(
+            (
+                other
+                for other in self._explained
+                if other is not confirmed
+                and self._widened(other.anomaly) == confirmed.inside
+                and _covers(other.anomaly, confirmed.anomaly)
+                and _covers(confirmed.anomaly, other.anomaly)
+            ),
+            None,
+        )
 
     def merge(self, waiting: ConfirmedAnomaly, explained: Anomaly) -> Anomaly:
         """Join an anomaly with the explained one that is its cause, and return it."""
@@ -311,21 +337,36 @@ class Triage:
     def _sighted(self, anomaly: Anomaly) -> None:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
-    def _is_related(self, waiting: ConfirmedAnomaly) -> bool:
-        return any(self._is_sighting(other, waiting) for other in (*self._explained, *self._being_explained))
+    def _familiarity(self, waiting: ConfirmedAnomaly) -> float:
+        """Return how likely an explained anomaly has the same cause: the greatest likeness of their counters.
+
+        What lies in a set that does not predict it, without being worse, is familiar.
+        """
+        if waiting.inside is not None and not waiting.floor:
+            return 1.0
+        signature = self._measurer.signature(waiting.measurement)
+        alike = (
+            likeness(self._measurer.signature(other.measurement), signature)
+            for other in (*self._explained, *self._being_explained)
+            if other.verdict.symptom is waiting.verdict.symptom
+        )
+        return max(alike, default=0.0)
 
     def _is_sighting(self, earlier: Observation, later: Observation) -> bool:
         """Whether an observation most likely repeats an earlier one.
 
-        Signatures are computed anew, because levels improve during a campaign.
+        Signatures are computed anew, because levels improve during a campaign. Where neither has raised a counter, the
+        transport and the operation decide.
         """
         if later.verdict.symptom is not earlier.verdict.symptom:
             return False
         if earlier.workload.qp_type is not later.workload.qp_type:
             return False  # one counter often serves several transports with separate limits
         elsewhere = earlier.workload.opcode is not later.workload.opcode
-        signature = self._measurer.signature
-        return same_cause(signature(earlier.measurement), signature(later.measurement), elsewhere=elsewhere)
+        first, second = self._measurer.signature(earlier.measurement), self._measurer.signature(later.measurement)
+        if not first.raised and not second.raised:
+            return not elsewhere
+        return same_cause(first, second, elsewhere=elsewhere)
 
     def _widened(self, anomaly: Anomaly) -> Mfs:
         return widen_to_untested(anomaly.mfs, self._space)
