@@ -114,7 +114,7 @@ def _published(adapters: Adapters, name: str) -> NamedCase:
 
 def _bundled(adapters: Adapters, path: Path) -> NamedCase:
     bundle = adapters.reports.read_bundle(path)
-    case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.at_discovery)
+    case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.at_discovery, bundle.plan.on)
     choice = SearchChoice(TestbedChoice(verify=bundle.verify))
     known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
     return NamedCase(case, choice, Calibration(), *known)
@@ -156,7 +156,7 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         catalog = _catalog_of(adapters, choice.testbed, hardware)
         at_discovery = counters_at_discovery(store.runs(with_series=False), anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header.testbed)
-    case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery)
+    case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery, anomaly.set_up)
     return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint)
 
 

@@ -57,8 +57,9 @@ def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
     """Return the content of an anomaly's bundle. A bundle runs on real hosts, so their defaults apply."""
     chosen = named.choice
     space = _space(adapters, chosen)
-    plan = planned(named.case.workload, named.case.mfs, space)
-    workloads = [plan.anomaly, *(workload for workload, _condition in plan.controls)]
+    plan = planned(named.case.workload, named.case.mfs, space, named.case.on)
+    before = plan.on.before if plan.on else ()
+    workloads = [plan.anomaly, *(workload for workload, _condition in plan.controls), *before]
     return Bundle(
         name=named.case.name,
         collie_version=collie.__version__,
@@ -105,6 +106,11 @@ def _script(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> 
 
 def _in_perftest(adapters: Adapters, named: NamedCase) -> PerftestCase:
     case = named.case
+    if case.on is not None:
+        raise UsageError(
+            f"{case.name} shows only on the set-up of other workloads, and a perftest process makes its own; "
+            f"`collie export {case.name} --as bundle` keeps the set-up"
+        )
     return in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(adapters, named.choice))
 
 

@@ -16,9 +16,11 @@ from collie.store.codec import Json
 from collie.untrusted import UNSAFE_CHARACTERS
 from collie.workloads.constraint import VERBS, HostLimits, within
 from collie.workloads.feature import Condition, Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload, render
 
-VERSION = 1
+VERSION, WITH_SET_UP = 1, 2
+"""An earlier Collie must not run a workload without the phases that it needs, so it refuses the second version."""
 
 _TEXTS = ("name", "collie_version", "exported", "found_on", "sentence", "likely")
 
@@ -27,11 +29,12 @@ def encode(bundle: Bundle) -> Json:
     """Return plain values from which `decode` makes the same bundle."""
     at_discovery = bundle.at_discovery
     return {
-        "bundle_version": VERSION,
+        "bundle_version": VERSION if bundle.plan.on is None else WITH_SET_UP,
         **{key: getattr(bundle, key) for key in _TEXTS},
         "symptom": bundle.symptom.value,
         "features": codec.encode(bundle.mfs),
         "anomaly": _run(bundle, bundle.plan.anomaly),
+        **({} if bundle.plan.on is None else {"set_up": _set_up(bundle, bundle.plan.on)}),
         "controls": [
             {"broken": codec.encode(Mfs((condition,)))[0], **_run(bundle, workload)}
             for workload, condition in bundle.plan.controls
@@ -47,8 +50,8 @@ def encode(bundle: Bundle) -> Json:
 def decode(raw: Any) -> Bundle:
     """Inverse of `encode`. Raises `ValueError` for other data, and for a workload that no device can run."""
     try:
-        if raw["bundle_version"] != VERSION:
-            raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads {VERSION}")
+        if raw["bundle_version"] not in (VERSION, WITH_SET_UP):
+            raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads {VERSION} and {WITH_SET_UP}")
         if wrong := next((text for text in _texts(raw) if UNSAFE_CHARACTERS.search(text)), None):
             raise ValueError(f"it holds characters that steer a terminal, in {wrong[:40]!a}")
         return _decoded(raw)
@@ -58,6 +61,10 @@ def decode(raw: Any) -> Bundle:
 
 def _run(bundle: Bundle, workload: Workload) -> Json:
     return {"workload": render(workload), "plain_sibling": render(bundle.siblings[workload])}
+
+
+def _set_up(bundle: Bundle, on: SetUp) -> Json:
+    return {"made_for": render(on.made_for), "before": [_run(bundle, workload) for workload in on.before]}
 
 
 def _decoded(raw: Mapping[str, Any]) -> Bundle:
@@ -70,6 +77,11 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
 
     anomaly = workload(raw["anomaly"])
     controls = tuple((workload(control), _conditions([control["broken"]])[0]) for control in raw["controls"])
+    on = None
+    if raw["bundle_version"] == WITH_SET_UP:
+        on = SetUp(_possible(raw["set_up"]["made_for"]), tuple(map(workload, raw["set_up"]["before"])))
+        if misfit := next((text for each in siblings if (text := on.misfit(each))), None):
+            raise ValueError(f"its workloads do not share a set-up: {misfit}")
     mfs = Mfs(_conditions(raw["features"]))
     if not all(condition.holds(anomaly) for condition in mfs.conditions):
         raise ValueError(f"its workload does not satisfy its own conditions, {mfs}")
@@ -77,7 +89,7 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
         **{key: typed(str, raw[key]) for key in _TEXTS},
         symptom=Symptom(raw["symptom"]),
         mfs=mfs,
-        plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"])),
+        plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"]), on),
         siblings=siblings,
         thresholds=typed(Thresholds, raw["thresholds"]),
         verify=raw["verify"] is True,

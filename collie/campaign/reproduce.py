@@ -12,24 +12,29 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from collie.campaign.budget import BudgetSpent
+from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
+from collie.campaign.phases import Judged, judging_phases, on_only_lane
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
 from collie.detect.judge import Thresholds
 from collie.detect.measurement import Measurement
-from collie.detect.reading import RunReading
+from collie.detect.reading import RunReading, reading_of
 from collie.detect.signature import Levels, Ordinary, Signature, mean_signature, same_counters
 from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.inventory.fingerprint import Fingerprint
-from collie.ports import Measured, RunRecord
+from collie.ports import HostLost, Measured, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
-from collie.search.breaking import broken
+from collie.search.breaking import breakings
 from collie.workloads.feature import Condition, Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 _SHARE_TO_REPRODUCE = 0.6
 _SHARE_TO_GIVE_UP = 1 / 3
+_SET_UP_TRIES = 3
+"""Limit on set-ups for one run after its history."""
 
 
 class Reproduced(StrEnum):
@@ -49,24 +54,27 @@ class Plan:
 
     Attributes:
         uncontrolled: the conditions that no workload of the space breaks without breaking another.
+        on: the set-up on which each run is the last phase, after those before it. None: a set-up for each run.
     """
 
     anomaly: Workload
     controls: tuple[tuple[Workload, Condition], ...] = ()
     uncontrolled: tuple[Condition, ...] = ()
+    on: SetUp | None = None
 
 
-def planned(workload: Workload, mfs: Mfs, space: Space) -> Plan:
-    """Return the plan for an anomaly, with all of its controls."""
+def planned(workload: Workload, mfs: Mfs, space: Space, on: SetUp | None = None) -> Plan:
+    """Return the plan for an anomaly, with all of its controls. With a set-up, they are phases of it, too."""
     controls: list[tuple[Workload, Condition]] = []
     uncontrolled: list[Condition] = []
     for condition in mfs.conditions:
-        control = broken(workload, mfs, condition, space)
+        found = breakings(workload, mfs, condition, space)
+        control = next((each for each in found if on is None or on.misfit(each) is None), None)
         if control is None:
             uncontrolled.append(condition)
         else:
             controls.append((control, condition))
-    return Plan(workload, tuple(controls), tuple(uncontrolled))
+    return Plan(workload, tuple(controls), tuple(uncontrolled), on)
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,7 @@ class Reproduction:
     Attributes:
         controls, uncontrolled: as in `Plan` if requested, else empty.
         at_discovery: the counters at discovery, as far as this testbed has them.
+        on: as in `Plan`.
         ended_by: reason for an early end, or empty.
     """
 
@@ -173,6 +182,7 @@ class Reproduction:
     uncontrolled: tuple[Condition, ...] = ()
     at_discovery: CountersAtDiscovery | None = None
     ended_by: str = ""
+    on: SetUp | None = None
 
     @property
     def exit_code(self) -> int:
@@ -237,7 +247,7 @@ def reproduce(
     try:
         for _ in range(repeat):
             for workload, _condition, readings in cases:
-                readings.append(_reading(measurer, workload))
+                readings.append(_reading(measurer, workload, plan.on))
     except BudgetSpent as spent:
         if not cases[0][2]:
             raise
@@ -246,17 +256,51 @@ def reproduce(
     measurement = measurer.measurement(plan.anomaly)
     at_discovery = at_discovery.comparable_with(measurement) if at_discovery and measurement else at_discovery
     return Reproduction(
-        symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), at_discovery, ended_by
+        symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), at_discovery, ended_by, plan.on
     )
 
 
-def _reading(measurer: Measurer, workload: Workload) -> RunReading:
+def _reading(measurer: Measurer, workload: Workload, on: SetUp | None) -> RunReading:
     if workload not in measurer.refused:
         measurer.measure_sibling(workload)
-        reading = measurer.probe(workload, "reproduce")
+        reading = measurer.probe(workload, "reproduce") if on is None else _last_phase(measurer, workload, on)
         if reading is not None:
             return reading
     return RunReading(inconclusive(f"unsupported: {measurer.refused[workload]}"))
+
+
+def _last_phase(measurer: Measurer, workload: Workload, on: SetUp) -> RunReading | None:
+    """Run the phases of a set-up and then a workload. Return None if the device cannot run the workload."""
+    phases, why = (*on.before, workload), ""
+    if harm := next((measurer.lost[each] for each in phases if each in measurer.lost), None):
+        return RunReading(inconclusive(f"not run again: it cost host {harm.host}"))
+
+    async def judging(lane: Lane) -> list[Judged]:
+        return await judging_phases(measurer, lane, on.made_for, phases, "reproduce")
+
+    for _ in range(_SET_UP_TRIES):
+        runs = on_only_lane(measurer, judging)
+        record, verdict = runs[-1]
+        if len(runs) == len(phases) and isinstance(record.result, Measured) and verdict is not None:
+            return reading_of(verdict, record.result.measurement)
+        if workload in measurer.refused:
+            return None
+        why = f"phase {len(runs)} of {len(phases)} {_end(record)}"
+        if record.workload in measurer.refused or record.workload in measurer.lost:
+            break
+    return RunReading(inconclusive(f"its phases could not be run on one set-up: {why}"))
+
+
+def _end(record: RunRecord) -> str:
+    match record.result:
+        case SetupFailed(cause, _):
+            return f"could not be set up: {cause}"
+        case Unsupported(reason, _):
+            return f"is unsupported: {reason}"
+        case HostLost(host, _, _):
+            return f"cost host {host}"
+        case _:
+            return "ended the set-up"
 
 
 BUNDLE_SUFFIX = ".pyz"

@@ -14,7 +14,7 @@ from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.units import format_bytes, format_list, format_rate
-from collie.workloads.workload import QpType, Workload
+from collie.workloads.workload import FIELD_NAMES, QpType, Workload
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """An id appears on the command line and names a folder."""
@@ -111,12 +111,31 @@ class Anomaly:
         if not self.mfs.conditions:
             workload = self.workload
             unexplained = f"{workload.qp_type} {workload.opcode}, not explained yet"
-            return f"{'Any workload of the space' if self.complete else unexplained}: {self.reason}."
+            traffic = "Any workload of the space" if self.complete else unexplained
+            return f"{traffic}{_only_on(self)}: {self.reason}."
         traffic = describe_traffic(self.workload, self.mfs, complete=self.complete)
         phrases = _phrases(self.mfs.conditions)
         needs = f" when {_enumerate(phrases)}" if phrases else ""
         cut_short = "" if self.complete else " (not explained to the end)"
-        return f"{traffic}{needs}: {self.reason}{cut_short}."
+        return f"{traffic}{needs}{_only_on(self)}: {self.reason}{cut_short}."
+
+
+def _only_on(anomaly: Anomaly) -> str:
+    """Return the phases, or else the set-up, without which an anomaly does not show."""
+    if anomaly.set_up is None:
+        return ""
+    own = anomaly.workload
+    if not anomaly.history:
+        return f", only on a set-up with {_differences(anomaly.set_up.made_for, own)}"
+    phases = " and then ".join(f"a phase with {_differences(each, own)}" for each in anomaly.history)
+    return f", only after {phases} on the same set-up"
+
+
+def _differences(workload: Workload, own: Workload) -> str:
+    names = [name for name in FIELD_NAMES if workload.get(name) != own.get(name)]
+    values = ((name, workload.get(name)) for name in names)
+    told = [f"{name} {_amount(name, value) if name in _SIZES else _value(value)}" for name, value in values]
+    return ", ".join(told) or "the same traffic"
 
 
 def chance_of_next(passed: int, trials: int) -> float:

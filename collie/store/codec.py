@@ -129,11 +129,17 @@ def encode_anomaly(anomaly: Anomaly) -> Json:
 
 
 def decode_anomaly(raw: Any) -> Anomaly:
-    """Decode an anomaly. One from an earlier Collie can lack the discriminating counters and the fresh runs."""
+    """Decode an anomaly. One from an earlier Collie can lack the counters, the fresh runs and the history."""
     anomaly = decode(Anomaly, raw)
     require_id(anomaly.id)
     if not 0 <= anomaly.fresh_shows <= anomaly.fresh_runs:
         raise ValueError(f"{anomaly.fresh_shows} of {anomaly.fresh_runs} fresh runs cannot show an anomaly")
+    if anomaly.history and anomaly.set_up is None:
+        raise ValueError("its history has no set-up")
+    if anomaly.set_up is not None:
+        for workload in (*anomaly.history, anomaly.workload):
+            if misfit := anomaly.set_up.misfit(workload):
+                raise ValueError(f"its history does not fit one set-up: {misfit}")
     return anomaly
 
 

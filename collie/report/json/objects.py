@@ -23,6 +23,7 @@ from collie.search.anomaly import Anomaly
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import render
 
 if TYPE_CHECKING:  # they need numpy, and a bundle imports this module without numpy
@@ -178,6 +179,7 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
         "symptom": str(reproduction.symptom),
         "reproduced": str(reproduction.answer),
         **_trial(reproduction.trial, reproduction),
+        "set_up": _set_up(reproduction.on),
         "symptoms": {str(symptom): count for symptom, count in reproduction.trial.symptoms.items()},
         "signature": _signature(reproduction),
         "controls": [
@@ -192,6 +194,12 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
         "ended_by": reproduction.ended_by,
         "fingerprint_difference": render_differences(changed),
     }
+
+
+def _set_up(on: SetUp | None) -> Json | None:
+    if on is None:
+        return None
+    return {"made_for": render(on.made_for), "before": [render(workload) for workload in on.before]}
 
 
 def _signature(reproduction: Reproduction) -> Json | None:
@@ -260,6 +268,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "fresh_runs": anomaly.fresh_runs,
         "fresh_shows": anomaly.fresh_shows,
         "shown_ratio_interval": _interval(anomaly.shown_interval),
+        "set_up": _set_up(anomaly.set_up),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
         "telling": plain(anomaly.telling),

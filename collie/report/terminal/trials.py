@@ -31,6 +31,10 @@ def trial_lines(
     symptom = reproduction.symptom.words
     yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
     yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
+    if reproduction.on is not None:
+        phases = len(reproduction.on.before) + 1
+        place = f"the last of {phases} phases of a set-up" if phases > 1 else "on a set-up with more than it uses"
+        yield TerminalLine(f"    each run is {place}", "dim")
     for verdict in reproduction.trial.verdicts:
         yield TerminalLine(f"    {verdict.outcome}: {verdict.reason}", "dim")
     yield from _how_bad(reproduction.trial)

@@ -34,6 +34,8 @@ from collie.errors import CollieError, ContentError, InventoryError, UsageError
 from collie.inventory.fingerprint import Fingerprint
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
+from collie.workloads.workload import Workload
 from tests.support.strict_json import through_json
 
 AT_DISCOVERY = CountersAtDiscovery(
@@ -56,6 +58,38 @@ def test_every_anomaly_of_the_paper_can_be_exported_and_read_again(number: int) 
     assert all(str(condition) in text for condition in one.mfs.conditions)
     assert "--controls" in text
     assert "--controls" not in about(replace(one, mfs=Mfs(())), "file.pyz")
+
+
+def after(*before: Workload) -> Bundle:
+    """A bundle whose anomaly shows only after other phases."""
+    own = bundle()
+    large = own.plan.anomaly.with_(qps=512)
+    siblings = {**{each: each for each in (*before, large)}, own.plan.anomaly: own.siblings[own.plan.anomaly]}
+    return replace(own, plan=replace(own.plan, controls=(), on=SetUp(large, (*before, large))), siblings=siblings)
+
+
+def test_the_phases_that_it_needs_come_back_and_are_told() -> None:
+    own = bundle().plan.anomaly
+    one = after(own)
+    assert decode(through_json(encode(one))) == one
+    text = about(one, "file.pyz")
+    assert "It shows only on a set-up that was made for more than its own traffic." in text
+    assert "Phase 1:" in text
+    assert "Phase 2:" in text
+    assert f"qps       512 (last phase {own.qps})" in text
+    assert "Phase 1" not in about(bundle(), "file.pyz")
+
+
+def test_an_earlier_collie_does_not_run_it_without_its_phases() -> None:
+    assert encode(bundle())["bundle_version"] == 1
+    assert encode(after())["bundle_version"] == 2
+
+
+def test_phases_that_share_no_set_up_are_refused() -> None:
+    raw = through_json(encode(after()))
+    raw["set_up"]["before"][0]["workload"]["mtu"] = 256
+    with pytest.raises(ValueError, match=r"its workloads do not share a set-up: .* mtu"):
+        decode(raw)
 
 
 def test_what_it_showed_and_was_found_on_comes_back() -> None:
@@ -125,7 +159,7 @@ def test_a_bundle_is_read_and_nothing_of_it_is_run_or_unpacked(tmp_path: Path) -
         (b"[" * 100_000, "is wrong"),
         (b"\xff\xfe\x00", "is wrong"),
         (b"[]", "something is missing"),
-        (b'{"bundle_version": 2}', "its version is 2"),
+        (b'{"bundle_version": 3}', "its version is 3"),
         (b'{"bundle_version": NaN}', "NaN is no number"),
         (changed(lambda raw: raw.pop("thresholds")), "something is missing"),
         (changed(lambda raw: raw["anomaly"]["workload"].update(qps=10**9)), "memory regions"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from collie.detect.symptom import Symptom
 from collie.search.anomaly import Anomaly, anomaly_id, require_id
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, QpType, Workload
 
 
@@ -83,6 +87,36 @@ def test_a_sentence_claims_no_more_than_was_explained(
     conditions: list[Condition], complete: bool, sentence: str
 ) -> None:
     assert finding(*conditions, complete=complete).sentence == sentence
+
+
+@pytest.mark.parametrize(
+    ("made_for", "history", "words"),
+    [
+        ({"mr_bytes": 1 << 20}, [], ", only on a set-up with mr_bytes 1 MiB"),
+        ({"qps": 64}, [{"qps": 64}], ", only after a phase with qps 64 on the same set-up"),
+        (
+            {"qps": 64},
+            [{"messages": (64, 4096), "loopback": False}, {}],
+            (
+                ", only after a phase with loopback off, messages [64, 4096] and then a phase with the same traffic"
+                " on the same set-up"
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_sentence_names_the_phases_without_which_it_does_not_show(
+    made_for: dict[str, Any], history: list[dict[str, Any]], words: str, complete: bool
+) -> None:
+    for conditions in ([], [Condition("loopback", Op.EQUAL, True)]):
+        alone = finding(*conditions, complete=complete)
+        workload = alone.workload
+        before = tuple(workload.with_(**changes) for changes in history)
+        told = replace(alone, made_for=workload.with_(**made_for), history=before)
+        traffic, end = alone.sentence.split(": ")
+        assert told.sentence == f"{traffic}{words}: {end}"
+        assert told.set_up == SetUp(workload.with_(**made_for), before)
+    assert finding(complete=True).set_up is None
 
 
 def limits(feature: str, low: int, high: int) -> list[Condition]:

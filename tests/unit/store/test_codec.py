@@ -139,6 +139,36 @@ def test_a_finding_of_an_earlier_collie_has_no_fresh_runs() -> None:
     assert codec.decode_anomaly(raw) == ANOMALY
 
 
+def test_a_finding_of_an_earlier_collie_needs_no_history() -> None:
+    raw = codec.encode_anomaly(ANOMALY)
+    del raw["history"], raw["made_for"]
+    assert codec.decode_anomaly(raw) == ANOMALY
+
+
+def test_the_history_of_a_finding_comes_back() -> None:
+    own = ANOMALY.workload
+    told = replace(ANOMALY, made_for=own.with_(qps=512), history=(own.with_(qps=512), own))
+    assert codec.decode_anomaly(through_json(codec.encode_anomaly(told))) == told
+
+
+@pytest.mark.parametrize(
+    ("made_for", "before", "said"),
+    [
+        (None, {"qps": 512}, "its history has no set-up"),
+        ({"qps": 512}, {"qps": 1024}, "does not fit one set-up: qps is 1024"),
+        ({"mtu": 256}, {"mtu": 256}, "does not fit one set-up: .* mtu"),
+    ],
+)
+def test_a_history_that_no_set_up_can_have_is_refused(
+    made_for: dict[str, Any] | None, before: dict[str, Any], said: str
+) -> None:
+    own = ANOMALY.workload
+    set_up = None if made_for is None else own.with_(**made_for)
+    raw = codec.encode_anomaly(replace(ANOMALY, made_for=set_up, history=(own.with_(**before),)))
+    with pytest.raises(ValueError, match=said):
+        codec.decode_anomaly(raw)
+
+
 @pytest.mark.parametrize(("shows", "fresh"), [(2, 1), (-1, 1)])
 def test_fresh_runs_that_cannot_be_are_refused(shows: int, fresh: int) -> None:
     raw = {**codec.encode_anomaly(ANOMALY), "fresh_shows": shows, "fresh_runs": fresh}

@@ -19,6 +19,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json.objects import plain, render_measure, render_measures, render_reproduction, render_search
 from collie.report.terminal.summary import render_measurement, render_trials
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload, render
 from tests.support.campaigns import HEADER
 from tests.support.strict_json import through_json
@@ -59,6 +60,7 @@ ANOMALY_KEYS = [
     "fresh_runs",
     "fresh_shows",
     "shown_ratio_interval",
+    "set_up",
     "revised",
     "same_as",
     "telling",
@@ -82,6 +84,17 @@ def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
     ]
     assert first["workload"] == render(summary.anomalies[0].workload)
     assert first["sentence"] == summary.anomalies[0].sentence
+
+
+def test_search_prints_the_phases_that_an_anomaly_needs(summary: Summary) -> None:
+    first, second = summary.anomalies
+    large = first.workload.with_(qps=512)
+    told = replace(first, made_for=large, history=(large,))
+    document = through_json(render_search(HEADER, replace(summary, anomalies=(told, second)), 1.0))
+    assert [each["set_up"] for each in document["anomalies"]] == [
+        {"made_for": render(large), "before": [render(large)]},
+        None,
+    ]
 
 
 def test_search_prints_the_claim_of_fresh_runs(summary: Summary) -> None:
@@ -253,6 +266,20 @@ def test_counters_that_never_moved_do_not_discriminate(reproduction: Reproductio
     unshown = replace(found, symptom=Symptom.LOSS)
     assert render_reproduction("nsdi22-01", unshown)["signature"]["now"] is None
     assert "not the same symptom: pause in 2" in render_trials("nsdi22-01", unshown).splitlines()
+
+
+def test_a_reproduction_names_the_phases_before_each_run(reproduction: Reproduction) -> None:
+    assert through_json(render_reproduction("a1", reproduction))["set_up"] is None
+    large, own = Workload(qps=64), Workload()
+    places: dict[tuple[Workload, ...], str] = {
+        (large, own): "the last of 3 phases of a set-up",
+        (): "on a set-up with more than it uses",
+    }
+    for before, place in places.items():
+        told = replace(reproduction, on=SetUp(large, before))
+        document = through_json(render_reproduction("a1", told))["set_up"]
+        assert document == {"made_for": render(large), "before": [render(each) for each in before]}
+        assert f"    each run is {place}" in render_trials("a1", told).splitlines()
 
 
 def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Reproduction) -> None:
