@@ -12,12 +12,9 @@ from collie.detect.interval import Interval, wilson
 from collie.detect.symptom import Symptom, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.setup import CAPACITIES, SetUp
+from collie.workloads.setup import SetUp
 from collie.workloads.units import format_bytes, format_list, format_rate
-from collie.workloads.workload import QpType, Workload
-
-_MADE_LARGER = (*CAPACITIES, "direction", "loopback")
-"""Dimensions in which a set-up can be made for more than a workload needs."""
+from collie.workloads.workload import FIELD_NAMES, QpType, Workload
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """An id appears on the command line and names a folder."""
@@ -123,14 +120,13 @@ class Anomaly:
 
     @property
     def _only(self) -> str:
-        """The set-up and the history that it needs, in words."""
+        """The phases, or else the set-up, without which it does not show, in words."""
         if self.made_for is None:
             return ""
         if self.history:
-            return f", only after {', then '.join(map(describe_phase, self.history))} on the same set-up"
-        larger = [name for name in _MADE_LARGER if self.made_for.get(name) != self.workload.get(name)]
-        more = [_phrase(Condition(name, Op.EQUAL, self.made_for.get(name))) for name in larger]
-        return f", only on a set-up for traffic in which {_enumerate(more)}" if more else ""
+            phases = " and then ".join(f"a phase with {differences(each, self.workload)}" for each in self.history)
+            return f", only after {phases} on the same set-up"
+        return f", only on a set-up for traffic with {differences(self.made_for, self.workload)}"
 
 
 def chance_of_next(passed: int, trials: int) -> float:
@@ -176,13 +172,12 @@ class KnownAnomalies:
         return any(mfs != but and mfs.covers(workload) for mfs in self._sets)
 
 
-def describe_phase(workload: Workload) -> str:
-    """Name a workload by its operation and by what it touches: `RC READ over 64 queue pairs with 256 regions`."""
-    pairs, regions = workload.qps, workload.qps * workload.mrs_per_qp
-    return (
-        f"{workload.qp_type} {'+'.join(workload.opcodes)} of {format_bytes(max(workload.messages))} over {pairs} queue "
-        f"pair{'s' * (pairs > 1)} with {regions} region{'s' * (regions > 1)}"
-    )
+def differences(workload: Workload, other: Workload) -> str:
+    """Return the fields of a workload that another one has otherwise: `qps 64 and opcode READ`."""
+    names = [name for name in FIELD_NAMES if workload.get(name) != other.get(name)]
+    values = ((name, workload.get(name)) for name in names)
+    found = [f"{name} {_amount(name, value) if name in _SIZES else _value(value)}" for name, value in values]
+    return _enumerate(found) if found else "the same traffic"
 
 
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:

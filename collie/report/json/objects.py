@@ -190,7 +190,7 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
             for control in reproduction.controls
         ],
         "uncontrolled": plain(reproduction.uncontrolled),
-        "set_up": None if (on := reproduction.on) is None else _set_up(on),
+        "set_up": _set_up(reproduction.on),
         "alone": None
         if (alone := reproduction.alone) is None
         else {**_trial(alone, reproduction), "explains": reproduction.explains(alone)},
@@ -199,7 +199,9 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
     }
 
 
-def _set_up(on: SetUp) -> Json:
+def _set_up(on: SetUp | None) -> Json | None:
+    if on is None:
+        return None
     return {"made_for": render(on.made_for), "before": [render(phase) for phase in on.before]}
 
 
@@ -271,8 +273,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "shown_ratio_interval": _interval(anomaly.shown_interval),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
-        "history": [render(phase) for phase in anomaly.history],
-        "made_for": anomaly.made_for and render(anomaly.made_for),
+        "set_up": _set_up(anomaly.set_up),
         "telling": plain(anomaly.telling),
         "hint": anomaly.hint,
     }

@@ -10,8 +10,7 @@ from collie.campaign.reproduce import Reproduced, Reproduction, Trial
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
 from collie.report.quantities import percent, rate, runs
-from collie.search.anomaly import describe_phase
-from collie.workloads.setup import SetUp
+from collie.search.anomaly import differences
 
 _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
 _NAMED = 5
@@ -33,7 +32,7 @@ def trial_lines(
     symptom = reproduction.symptom.words
     yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
     yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
-    yield from _set_up(reproduction.on)
+    yield from _set_up(reproduction)
     for verdict in reproduction.trial.verdicts:
         yield TerminalLine(f"    {verdict.outcome}: {verdict.reason}", "dim")
     yield from _how_bad(reproduction.trial)
@@ -59,10 +58,11 @@ def trial_lines(
     yield from _difference_lines(changed)
 
 
-def _set_up(on: SetUp | None) -> Iterator[TerminalLine]:
-    if on is not None:
-        phases = ", then ".join(map(describe_phase, on.before))
-        after = f"on one set-up, after {phases}" if on.before else "on a set-up with room for more than it uses"
+def _set_up(reproduction: Reproduction) -> Iterator[TerminalLine]:
+    if (on := reproduction.on) is not None:
+        own = reproduction.trial.workload
+        phases = " and then ".join(f"a phase with {differences(each, own)}" for each in on.before)
+        after = f"on one set-up, after {phases}" if phases else f"on a set-up for {differences(on.made_for, own)}"
         yield TerminalLine(f"    each run {after}", "dim")
 
 

@@ -32,7 +32,6 @@ from collie.content.inventory import load_inventory
 from collie.detect.signature import Levels, Signature
 from collie.errors import CollieError, ContentError, InventoryError, UsageError
 from collie.inventory.fingerprint import Fingerprint
-from collie.search.anomaly import describe_phase
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
@@ -78,9 +77,12 @@ def test_the_phases_that_it_needs_come_back_and_are_named() -> None:
     assert large is not None
     one = after(large.made_for)
     assert decode(through_json(encode(one))) == one
-    assert f"    {describe_phase(large.made_for)}\n" in about(one, "file.pyz")
+    more = f"qps {large.made_for.qps}"
+    assert f"    1. {more}\n" in about(one, "file.pyz")
     assert decode(through_json(encode(after()))) == after()
-    assert "made for more than it uses" in " ".join(about(after(), "file.pyz").split())
+    said = " ".join(about(after(), "file.pyz").split())
+    assert f"for traffic with {more}." in said
+    assert "phases first" not in said
 
 
 def test_only_a_bundle_with_phases_is_too_new_for_an_earlier_collie() -> None:

@@ -10,7 +10,7 @@ from collie.detect.symptom import Symptom
 from collie.search.anomaly import Anomaly, anomaly_id, require_id
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
-from collie.workloads.workload import Direction, Opcode, QpType, Workload
+from collie.workloads.workload import Opcode, QpType, Workload
 
 
 @pytest.mark.parametrize("name", ["fw=22.36-a1", "prod baseline-a1", "_a", "x" * 70, "a/b/c", "\u00e9"])
@@ -22,27 +22,21 @@ def test_every_name_of_a_case_makes_an_id(name: str) -> None:
 
 def test_what_an_anomaly_needs_before_it_is_named() -> None:
     alone = finding(Condition("loopback", Op.EQUAL, True), complete=True)
-    larger = alone.workload.with_(qps=8, sge_count=4)
+    larger = alone.workload.with_(qps=8, mr_bytes=1 << 20)
     needs = "Any traffic (seen with UC WRITE) when loopback traffic runs beside it"
     assert alone.set_up is None
     assert replace(alone, made_for=larger).sentence == (
-        f"{needs}, only on a set-up for traffic in which there are exactly 8 queue pairs per direction and there are "
-        "exactly 4 scatter/gather entries: host b sends pause."
+        f"{needs}, only on a set-up for traffic with mr_bytes 1 MiB and qps 8: host b sends pause."
     )
-    both_ways = alone.workload.with_(direction=Direction.BIDIRECTIONAL)
-    assert replace(alone, made_for=both_ways).sentence == (
-        f"{needs}, only on a set-up for traffic in which both hosts send at once: host b sends pause."
-    )
-    before = (larger.with_(opcode=Opcode.SEND, mrs_per_qp=4), alone.workload.with_(qps=1))
-    assert replace(alone, made_for=alone.workload).sentence == alone.sentence
+    before = (larger.with_(opcode=Opcode.SEND), alone.workload)
     after = replace(alone, made_for=larger, history=before)
     assert after.set_up == SetUp(larger, before)
     assert after.sentence == (
-        f"{needs}, only after UC SEND of 64 KiB over 8 queue pairs with 32 regions, then UC WRITE of 64 KiB over 1 "
-        "queue pair with 1 region on the same set-up: host b sends pause."
+        f"{needs}, only after a phase with mr_bytes 1 MiB, opcode SEND and qps 8 and then a phase with the same traffic "
+        "on the same set-up: host b sends pause."
     )
     unexplained = replace(after, mfs=Mfs(()), complete=False)
-    assert unexplained.sentence.startswith("UC WRITE, not explained yet, only after UC SEND")
+    assert unexplained.sentence.startswith("UC WRITE, not explained yet, only after a phase with")
 
 
 def finding(*conditions: Condition, complete: bool) -> Anomaly:
