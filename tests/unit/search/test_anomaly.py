@@ -32,8 +32,8 @@ def test_what_an_anomaly_needs_before_it_is_named() -> None:
     after = replace(alone, made_for=larger, history=before)
     assert after.set_up == SetUp(larger, before)
     assert after.sentence == (
-        f"{needs}, only after a phase with mr_bytes 1 MiB, opcode SEND and qps 8 and then a phase with the same traffic "
-        "on the same set-up: host b sends pause."
+        f"{needs}, only after a phase with mr_bytes 1 MiB, opcode SEND and qps 8 and then a phase with the same "
+        "traffic on the same set-up: host b sends pause."
     )
     unexplained = replace(after, mfs=Mfs(()), complete=False)
     assert unexplained.sentence.startswith("UC WRITE, not explained yet, only after a phase with")
