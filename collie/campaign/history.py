@@ -41,6 +41,9 @@ async def judging_after(
         if lane.set_up is None:
             return _broken_off(record.result, f"phase {number} of {len(on.before)} before it"), None
     record = await measurer.recording(lane, workload, purpose, PhaseOf(on.made_for, first=not on.before))
+    lane.set_up = lane.set_up_by = (
+        None  # what the phases left behind must not lower the plain sibling, which is a bound
+    )
     return record.result, await measurer.judging_record(lane, record)
 
 
@@ -66,17 +69,17 @@ async def probing_after(
 async def tracing(
     measurer: Measurer, lane: Lane, workload: Workload, on: SetUp, purpose: str, symptom: Symptom
 ) -> SetUp | None:
-    """Return the set-up with the fewest phases after which a workload shows a symptom (`shortest_history`).
+    """Return the set-up with the fewest phases after which a workload shows a symptom or a related one.
 
-    Return None if it does not show after all phases of `on`, either. An answer is one run, so the result needs a
-    confirmation.
+    `shortest_history` asks. An answer is one run, so the result needs a confirmation. Return None if the symptom does
+    not show again after all phases of `on`.
     """
     probes = shortest_history(on.before)
     try:
         before = next(probes)
         while True:
             reading = await probing_after(measurer, lane, workload, replace(on, before=before), purpose)
-            before = probes.send(reading is not None and reading.verdict.symptom is symptom)
+            before = probes.send(reading is not None and symptom.is_related(reading.verdict.symptom))
     except StopIteration as stop:
         return None if stop.value is None else replace(on, before=stop.value)
 

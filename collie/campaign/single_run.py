@@ -156,6 +156,7 @@ class SingleRunSession:
             await self._measurer.recording(lane, workload, "measure", PhaseOf(shared.made_for, first=not index))
             for index, workload in enumerate(shared.workloads)
         ]
+        lane.set_up = lane.set_up_by = None  # what the phases left behind must not lower a plain sibling
         return [(record, await self._measurer.judging_record(lane, record)) for record in records]
 
     def _drive(self, task: LaneTask[T]) -> T:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.history import HISTORY, probe_after, tracing
 from collie.campaign.measure import Measurer
-from collie.detect.bounds import Bounds, Calibration
+from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration
 from collie.detect.judge import Thresholds
 from collie.detect.measurement import Watch
 from collie.detect.reading import RunReading
@@ -116,6 +116,24 @@ def test_a_device_that_cannot_run_a_phase_before_it_cannot_run_it() -> None:
     reading, records = probed(lambda workload, _run: Unsupported("too many", 1.0) if workload == LARGE else None)
     assert reading is None
     assert len(records) == 2
+
+
+@dataclass
+class Boundless(FakeTestbed):
+    """A testbed without data sheet, as real hosts are."""
+
+    def specification(self, workload: Workload) -> Bound:
+        return UNBOUNDED
+
+
+def test_the_plain_sibling_is_not_a_phase_after_what_the_history_left_behind() -> None:
+    slow = Mfs((Condition("qps", Op.AT_LEAST, 1),))
+    left = Planted(slow, Symptom.LOW_THROUGHPUT, 0.5, after=Mfs((Condition("qps", Op.AT_LEAST, 64),)))
+    store = MemoryStore(HEADER)
+    reading = probe_after(measurer_of(Boundless((left,)), store), WORKLOAD, ON, "confirm")
+    assert reading is not None
+    assert reading.verdict.symptom is Symptom.LOW_THROUGHPUT
+    assert [record.made_for for record in store.runs() if record.purpose == "sibling"] == [None]
 
 
 def traced(planted: Planted, symptom: Symptom = Symptom.PAUSE) -> tuple[SetUp | None, FakeTestbed]:
