@@ -67,6 +67,9 @@ _MAX_OUTAGES = 3
 _PHASE_TRIES = 20
 """Number of consecutive covered or refused proposals after which a set-up has no further phase."""
 
+_QUIET = 4
+"""Number of set-ups without a suspicion after which an observation is followed that looked familiar."""
+
 _EXPLANATION_RUNS = 45
 """Expected runs of an explanation."""
 
@@ -142,6 +145,10 @@ class SearchLoop:
                     await self._explain(lane, waiting)
                 else:
                     measured = await self._step(lane)
+                    self._triage.quiet += measured
+                    if self._triage.quiet > _QUIET:
+                        self._triage.quiet = 0
+                        self._triage.recall()
                     self._skipped_in_a_row = 0 if measured else self._skipped_in_a_row + 1
             while self._triage.waiting:
                 await self._explain(lane, self._triage.waiting[0])

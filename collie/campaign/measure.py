@@ -295,8 +295,13 @@ class Measurer:
     async def measuring_sibling(
         self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES, on: PhaseOf | None = None
     ) -> None:
-        """Measure the plain sibling again, up to `tries` times until a run is sound."""
+        """Measure the plain sibling again, up to `tries` times until a run is sound.
+
+        It is a phase of the set-up that stands if it fits.
+        """
         sibling = self._bounds.sibling(workload)
+        if on is None and lane.set_up is not None and lane.set_up.misfit(sibling) is None:
+            on = PhaseOf(lane.set_up.made_for)
         sick: list[SickSibling] = []
         for _ in range(tries):
             record = await self._run(lane, sibling, "sibling", on)
