@@ -7,11 +7,19 @@ from typing import TypeVar
 
 from collie.campaign.lanes import Lane, LaneTask, PhaseOf
 from collie.campaign.measure import Measurer
-from collie.detect.symptom import Verdict
+from collie.detect.symptom import Symptom, Verdict
 from collie.ports import RunRecord
+from collie.search.history import History, shortest_history
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
+
+HISTORY = "history"
+"""Purpose of runs that look for the shortest history of an anomaly."""
+
+_TRIES = 3
+"""Limit on set-ups for one answer. Without an answer, the phases count as not bringing the symptom."""
 
 Judged = tuple[RunRecord, Verdict | None]
 """A run, with its verdict if it was measured."""
@@ -20,14 +28,43 @@ Judged = tuple[RunRecord, Verdict | None]
 async def judging_phases(
     measurer: Measurer, lane: Lane, made_for: Workload, workloads: Sequence[Workload], purpose: str
 ) -> list[Judged]:
-    """Run workloads in order on one new set-up, and judge them. A phase that ends the set-up is the last."""
+    """Run workloads in order on one new set-up, and then judge them. A phase that ends the set-up is the last."""
     records: list[RunRecord] = []
     for workload in workloads:
         if records and lane.set_up is None:
             break
         records.append(await measurer.recording(lane, workload, purpose, PhaseOf(made_for, first=not records)))
-    # A verdict can take a run of the plain sibling, which would end the set-up.
+    lane.set_up = lane.set_up_by = None  # a plain sibling must not meet what these phases left behind
     return [(record, await measurer.judging_record(lane, record)) for record in records]
+
+
+async def finding_history(
+    measurer: Measurer, lane: Lane, on: SetUp, workload: Workload, symptom: Symptom
+) -> History | None:
+    """Find the shortest part of a set-up's phases after which a workload shows a symptom.
+
+    Each question takes a new set-up. Return an empty history if the set-up alone brings the symptom, and None if it
+    does not show again.
+    """
+    search = shortest_history(on.before, workload)
+    try:
+        phases = next(search)
+        while True:
+            phases = search.send(await _brings(measurer, lane, on.made_for, phases, symptom))
+    except StopIteration as stop:
+        history: History | None = stop.value
+        return history
+
+
+async def _brings(
+    measurer: Measurer, lane: Lane, made_for: Workload, phases: Sequence[Workload], symptom: Symptom
+) -> bool:
+    for _ in range(_TRIES):
+        runs = await judging_phases(measurer, lane, made_for, phases, HISTORY)
+        _, verdict = runs[-1]
+        if len(runs) == len(phases) and verdict is not None and not verdict.is_inconclusive:
+            return symptom.is_related(verdict.symptom)
+    return False
 
 
 def on_only_lane(measurer: Measurer, task: Callable[[Lane], LaneTask[T]]) -> T:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from collie.campaign.reproduce import Reproduced
 from collie.campaign.single_run import Case
-from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
-from collie.ports import Measured, RunResult
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
-from collie.workloads.workload import Opcode, QpType, Workload
+from collie.workloads.workload import Opcode, QpType
 from tests.support.planted import MANY_SGES, SPACE
+from tests.support.remembering import Remembering
 from tests.support.searches import CASE, bench
 
 
@@ -55,28 +53,12 @@ def test_inconclusive_runs_leave_the_answer_open() -> None:
 
 QUIET = SPACE.base
 LARGE = QUIET.with_(qps=256)
-ANY = Mfs((Condition("qps", Op.AT_LEAST, 1),))
 AFTER = SetUp(LARGE, (LARGE, QUIET))
 ONLY_AFTER = Case("case", QUIET.with_(sge_count=1), Symptom.PAUSE, Mfs(()), on=AFTER)
 
 
-@dataclass
-class Remembering(FakeTestbed):
-    """Pauses after a phase with many queue pairs on the same set-up. `ends` ends a set-up after its first phase."""
-
-    ends: Callable[[], bool] = lambda: False
-    on: list[SetUp | None] = field(default_factory=list)
-
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
-        self.on.append(on)
-        used = max((each.qps for each in on.before), default=0) if on is not None else 0
-        self.planted = (Planted(ANY),) if used > workload.qps else ()
-        result = super().measure(workload, run, watch, on)
-        first = on is not None and not on.before
-        return replace(result, stands=False) if isinstance(result, Measured) and first and self.ends() else result
-
-
 def test_each_run_follows_the_whole_history_on_a_set_up_of_its_own() -> None:
+    """The plain siblings run on set-ups of their own, too: what the phases left behind must not lower the bound."""
     testbed = Remembering()
     found = bench(testbed).reproduce(ONLY_AFTER, repeat=2, controls=False)
     assert found.answer is Reproduced.YES
