@@ -112,7 +112,8 @@ class FakeTestbed:
             observed = None
         seconds = self.phase_seconds if on is not None and on.before else self.run_seconds
         measured = replayed(self._measurement(workload, observed, rng), watch)
-        return Measured(measured, seconds, stands=on is not None and not measured.stopped)
+        fits = on is not None and on.misfit(workload) is None
+        return Measured(measured, seconds, stands=fits and not measured.stopped)
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Return `others`."""
