@@ -230,7 +230,7 @@ class RunRecord:
 
     Attributes:
         run: number, from 1.
-        purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`.
+        purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`, `history`.
         finished_at_seconds: testbed time.
         verdict: None before `CampaignStore.annotate`, and for a run without a measurement.
         driven: the counter that the strategy was driving, if any.

@@ -26,6 +26,10 @@ from collie.workloads.workload import Workload
 _AUDITED = 10
 _FAMILIAR = 0.85
 """Likeness of counters to an explained anomaly from which a second one most likely has the same cause."""
+_UNTOLD = 0.6
+"""The same of two anomalies that raise no counter. Where one breaks no more than one condition of the other's set, the
+limit is probably not exact, and they are familiar.
+"""
 _FAMILIAR_AT_LAST = 3
 """Limit on explanations of familiar anomalies for which the rest of the budget is kept."""
 
@@ -100,12 +104,15 @@ class Triage:
         found: anomalies by id, in the order found.
         suspicions: those that await confirmation or are being confirmed.
         waiting: anomalies that await explanation.
+        quiet: number of set-ups of the search since the last suspicion.
     """
 
     def __init__(self, measurer: Measurer, store: CampaignStore, space: Space, known: KnownAnomalies) -> None:
         self.found: dict[str, Anomaly] = {}
         self.suspicions: list[Suspicion] = []
         self.waiting: list[ConfirmedAnomaly] = []
+        self.quiet = 0
+        self._familiar: list[Suspicion] = []
         self._being_explained: list[ConfirmedAnomaly] = []
         self._explained: list[ConfirmedAnomaly] = []
         self._sightings: list[Sighting] = []
@@ -135,8 +142,20 @@ class Triage:
             return False
         if self._shows_everywhere(suspicion):
             return True
+        if suspicion.inside is None and self._familiarity(suspicion) >= _FAMILIAR:
+            self._familiar.append(suspicion)
+            return True
+        self.quiet = 0
         self.suspicions.append(suspicion)
         return False
+
+    def recall(self) -> None:
+        """Make the least familiar observation a suspicion after all."""
+        if self._familiar:
+            chosen = min(self._familiar, key=self._familiarity)
+            self._familiar.remove(chosen)
+            if not self._known.covers(chosen.workload) and not self._is_unexplained(chosen):
+                self.suspicions.append(dataclasses.replace(chosen, proposed=False))
 
     def put_first(self, sick: Suspicion) -> bool:
         """Put a sick plain sibling before the other suspicions, which repeat it if they are alike.
@@ -337,7 +356,7 @@ class Triage:
     def _sighted(self, anomaly: Anomaly) -> None:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
-    def _familiarity(self, waiting: ConfirmedAnomaly) -> float:
+    def _familiarity(self, waiting: Observation) -> float:
         """Return how likely an explained anomaly has the same cause: the greatest likeness of their counters.
 
         What lies in a set that does not predict it, without being worse, is familiar.
@@ -345,12 +364,19 @@ class Triage:
         if waiting.inside is not None and not waiting.floor:
             return 1.0
         signature = self._measurer.signature(waiting.measurement)
-        alike = (
-            likeness(self._measurer.signature(other.measurement), signature)
-            for other in (*self._explained, *self._being_explained)
-            if other.verdict.symptom is waiting.verdict.symptom
-        )
-        return max(alike, default=0.0)
+
+        def alike(other: ConfirmedAnomaly) -> float:
+            theirs = self._measurer.signature(other.measurement)
+            if signature.raised and theirs.raised:
+                return likeness(signature, theirs)
+            if signature.raised or theirs.raised:
+                return 0.0
+            conditions = other.anomaly.mfs.conditions
+            broken = sum(not condition.holds(waiting.workload) for condition in conditions)
+            return _FAMILIAR if conditions and broken <= 1 else _UNTOLD
+
+        known = (*self._explained, *self._being_explained)
+        return max((alike(other) for other in known if other.verdict.symptom is waiting.verdict.symptom), default=0.0)
 
     def _is_sighting(self, earlier: Observation, later: Observation) -> bool:
         """Whether an observation most likely repeats an earlier one.

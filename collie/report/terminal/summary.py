@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from collie.campaign.reproduce import Reproduction
-from collie.campaign.single_run import JudgedRun
+from collie.campaign.single_run import JudgedRun, Phase
 from collie.campaign.summary import Score, Summary, Unconfirmed
 from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
@@ -53,7 +53,7 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
 def render_measurement(judged: JudgedRun) -> str:
     """Return the measurement of one run, with every counter."""
     result = judged.result
-    lines: list[Line] = [Text(_traffic(judged), "bold")]
+    lines: list[Line] = [*_phase(judged.phase), Text(_traffic(judged), "bold")]
     if isinstance(result, SetupFailed):
         lines += [Text(f"could not be set up: {result.cause}", "bold red"), f"    {result.detail}"]
     elif isinstance(result, HostLost):
@@ -66,6 +66,13 @@ def render_measurement(judged: JudgedRun) -> str:
     elif isinstance(result, Unsupported):
         lines.append(Text(f"unsupported: {result.reason}", "bold yellow"))
     return _styled(lines)
+
+
+def _phase(phase: Phase | None) -> Iterator[Line]:
+    if phase is None:
+        return
+    because = f": {phase.apart}" if phase.apart and phase.number == 1 else ""
+    yield Text(f"set-up {phase.set_up}, phase {phase.number}{because}", "dim")
 
 
 def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:

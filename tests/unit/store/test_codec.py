@@ -150,6 +150,20 @@ def test_fresh_runs_that_cannot_be_are_refused(shows: int, fresh: int) -> None:
         codec.decode_anomaly(raw)
 
 
+def test_a_finding_of_an_earlier_collie_has_no_history() -> None:
+    raw = codec.encode_anomaly(ANOMALY)
+    del raw["made_for"], raw["history"]
+    assert codec.decode_anomaly(raw) == ANOMALY
+
+
+def test_a_history_that_no_set_up_can_have_is_refused() -> None:
+    phase = ANOMALY.workload.with_(qps=2 * ANOMALY.workload.qps)
+    with pytest.raises(ValueError, match="no set-up"):
+        codec.decode_anomaly(codec.encode_anomaly(replace(ANOMALY, history=(phase,))))
+    with pytest.raises(ValueError, match="does not fit its set-up: qps"):
+        codec.decode_anomaly(codec.encode_anomaly(replace(ANOMALY, made_for=ANOMALY.workload, history=(phase,))))
+
+
 def test_a_verdict_of_an_earlier_collie_has_no_margin() -> None:
     raw = codec.encode(VERDICT)
     del raw["margin"]
