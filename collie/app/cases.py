@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from collie.detect.symptom import Symptom
 from collie.errors import StoreError, UsageError
 from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
+from collie.perftest.parse import read as read_perftest
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -29,18 +30,44 @@ logger = logging.getLogger(__name__)
 _YAML = frozenset({".yaml", ".yml"})
 
 
-def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice, Callable[[Space], Workload]]:
+def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
     """Find a workload file, a point of the released prototype, or the workload of an anomaly (`case_named`).
 
-    Return the choice of its search (an empty one if unknown) and a function that loads the workload for a space.
+    Return the choice of its search, if any, and a function that loads the workload for a space.
     """
     if Path(name).suffix in _YAML:
-        return SearchChoice(), partial(adapters.content.workload, Path(name))
+        return None, partial(adapters.content.workload, Path(name))
     if _is_prototype(name):
         workload, _ = _prototype(adapters, name)
-        return SearchChoice(), lambda _space: workload
+        return None, lambda _space: workload
     named = case_named(adapters, name)
+    if named.case.on is not None:
+        logger.warning("%s shows only on a set-up for other workloads, too; `collie reproduce` makes it", name)
     return named.choice, lambda _space: named.case.workload
+
+
+def workload_of_perftest(line: str, space: Space) -> Workload:
+    """Read a perftest command line. Assumptions are logged."""
+    reading = read_perftest(line)
+    if wrong := space.violations(reading.workload):
+        raise UsageError(f"--perftest {line!r}: " + "; ".join(complaint for _, complaint in wrong))
+    for remark in reading.remarks:
+        logger.warning("%s: %s", line, remark)
+    return reading.workload
+
+
+def common_choice(choices: Sequence[tuple[str, SearchChoice]]) -> SearchChoice:
+    """Return the choice of anomalies that are to run on one testbed.
+
+    Raises:
+        UsageError: their testbeds, spaces or recipes differ.
+    """
+    (first, chosen), *others = choices
+    for other, choice in others:
+        for part, option in (("testbed", "--subsystem or --hosts"), ("space", "--space"), ("recipe", "--recipe")):
+            if getattr(choice, part) != getattr(chosen, part):
+                raise UsageError(f"{first} and {other} were found with another {part}; choose one with {option}")
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -89,7 +116,7 @@ def _published(adapters: Adapters, name: str) -> NamedCase:
 
 def _bundled(adapters: Adapters, path: Path) -> NamedCase:
     bundle = adapters.reports.read_bundle(path)
-    case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.at_discovery)
+    case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.at_discovery, bundle.plan.on)
     choice = SearchChoice(TestbedChoice(verify=bundle.verify))
     known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
     return NamedCase(case, choice, Calibration(), *known)
@@ -131,7 +158,7 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         catalog = _catalog_of(adapters, choice.testbed, hardware)
         at_discovery = counters_at_discovery(store.runs(with_series=False), anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header.testbed)
-    case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery)
+    case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery, anomaly.set_up)
     return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint)
 
 

@@ -57,7 +57,7 @@ def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
     """Return the content of an anomaly's bundle. A bundle runs on real hosts, so their defaults apply."""
     chosen = named.choice
     space = _space(adapters, chosen)
-    plan = planned(named.case.workload, named.case.mfs, space)
+    plan = planned(named.case.workload, named.case.mfs, space, named.case.on)
     workloads = [plan.anomaly, *(workload for workload, _condition in plan.controls)]
     return Bundle(
         name=named.case.name,
@@ -105,6 +105,10 @@ def _script(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> 
 
 def _in_perftest(adapters: Adapters, named: NamedCase) -> PerftestCase:
     case = named.case
+    if case.on is not None:
+        raise UsageError(
+            f"{case.name} shows only on a set-up for other workloads, too, which perftest cannot make: use --as bundle"
+        )
     return in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(adapters, named.choice))
 
 

@@ -8,6 +8,7 @@ from textwrap import fill
 from collie.bundle.hosts import FORM, OPTIONAL
 from collie.campaign.reproduce import Bundle
 from collie.report.quantities import show
+from collie.search.anomaly import differences
 from collie.workloads.workload import FIELD_NAMES, Connection, Workload
 
 _WIDTH = 100
@@ -34,6 +35,7 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     anomaly = bundle.plan.anomaly
     named = {condition.dimension for condition in bundle.mfs.conditions}
     yield f"The workload, where it is not its plain sibling:\n{_fields(anomaly, bundle.siblings[anomaly], named)}"
+    yield from _needs(bundle)
     yield _wrapped(
         "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in "
         "flight, everything else plain. What the sibling delivers is what the workload is held against."
@@ -62,6 +64,19 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     yield f"""Exported {bundle.exported} by Collie {bundle.collie_version}, which reads it, too:
 
     collie reproduce {program} --hosts FILE"""
+
+
+def _needs(bundle: Bundle) -> Iterator[str]:
+    if (on := bundle.plan.on) is None:
+        return
+    own = bundle.plan.anomaly
+    yield _wrapped(
+        "It shows only on queue pairs and memory that are made for more than it uses, so each run makes them: for "
+        f"traffic with {differences(on.made_for, own)}."
+    )
+    if on.before:
+        phases = "\n".join(f"    {number}. {differences(each, own)}" for number, each in enumerate(on.before, start=1))
+        yield f"Each run has these phases first, where they are not the workload:\n{phases}"
 
 
 def _but_for_rdma_cm(bundle: Bundle) -> str:

@@ -16,9 +16,11 @@ from collie.store.codec import Json
 from collie.untrusted import UNSAFE_CHARACTERS
 from collie.workloads.constraint import VERBS, HostLimits, within
 from collie.workloads.feature import Condition, Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload, render
 
-VERSION = 1
+VERSION = 2
+"""Version 2 can have a `set_up`. A bundle without one keeps version 1, which earlier versions of Collie read."""
 
 _TEXTS = ("name", "collie_version", "exported", "found_on", "sentence", "likely")
 
@@ -27,7 +29,7 @@ def encode(bundle: Bundle) -> Json:
     """Return plain values from which `decode` makes the same bundle."""
     at_discovery = bundle.at_discovery
     return {
-        "bundle_version": VERSION,
+        "bundle_version": VERSION if bundle.plan.on else 1,
         **{key: getattr(bundle, key) for key in _TEXTS},
         "symptom": bundle.symptom.value,
         "features": codec.encode(bundle.mfs),
@@ -37,6 +39,7 @@ def encode(bundle: Bundle) -> Json:
             for workload, condition in bundle.plan.controls
         ],
         "uncontrolled": codec.encode(Mfs(bundle.plan.uncontrolled)),
+        **({"set_up": codec.encode(bundle.plan.on)} if bundle.plan.on else {}),
         "thresholds": CODEC.write(bundle.thresholds),
         "verify": bundle.verify,
         "counters": at_discovery and {**CODEC.write(at_discovery.signature), **CODEC.write(at_discovery.levels)},
@@ -47,8 +50,8 @@ def encode(bundle: Bundle) -> Json:
 def decode(raw: Any) -> Bundle:
     """Inverse of `encode`. Raises `ValueError` for other data, and for a workload that no device can run."""
     try:
-        if raw["bundle_version"] != VERSION:
-            raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads {VERSION}")
+        if raw["bundle_version"] not in range(1, VERSION + 1):
+            raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads 1 to {VERSION}")
         if wrong := next((text for text in _texts(raw) if UNSAFE_CHARACTERS.search(text)), None):
             raise ValueError(f"it holds characters that steer a terminal, in {wrong[:40]!a}")
         return _decoded(raw)
@@ -77,7 +80,7 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
         **{key: typed(str, raw[key]) for key in _TEXTS},
         symptom=Symptom(raw["symptom"]),
         mfs=mfs,
-        plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"])),
+        plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"]), _set_up(raw.get("set_up"), anomaly)),
         siblings=siblings,
         thresholds=typed(Thresholds, raw["thresholds"]),
         verify=raw["verify"] is True,
@@ -87,6 +90,14 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
             for host, values in typed(Mapping[str, Mapping[str, Mapping[str, Any]]], raw["fingerprints"]).items()
         },
     )
+
+
+def _set_up(raw: Mapping[str, Any] | None, anomaly: Workload) -> SetUp | None:
+    if raw is None:
+        return None
+    on = SetUp(_possible(raw["made_for"]), tuple(map(_possible, raw["before"])))
+    codec.require_phase(anomaly, on)
+    return on
 
 
 def _possible(raw: Mapping[str, Any]) -> Workload:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import DENSE_SIZES, calibrate, plan
+from collie.campaign.lanes import Lane, LaneTask, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduction, planned, reproduce
 from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
@@ -16,21 +18,40 @@ from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom, Verdict
 from collie.errors import TestbedError
-from collie.ports import CampaignStore, ProgressSink, RunResult, Testbed
+from collie.ports import CampaignStore, ProgressSink, RunRecord, RunResult, Testbed
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, Workload
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An anomaly to run again, named as on the command line. The workload satisfies `mfs`."""
+    """An anomaly to run again, named as on the command line.
+
+    Attributes:
+        workload: it satisfies `mfs`.
+        on: the set-up that it needs, after the phases that bring it. None: any set-up of its own.
+    """
 
     name: str
     workload: Workload
     symptom: Symptom
     mfs: Mfs
     at_discovery: CountersAtDiscovery | None = None
+    on: SetUp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """The place of a run among several: both numbers count from 1. `apart` is why the set-up before could not serve."""
+
+    set_up: int
+    number: int
+    made_for: Workload
+    apart: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +63,44 @@ class JudgedRun:
     bound: Bound
     result: RunResult
     verdict: Verdict | None
+    phase: Phase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSetUp:
+    """Workloads that run as phases of one set-up, in order. `apart` is why the set-up before could not serve them."""
+
+    made_for: Workload
+    workloads: tuple[Workload, ...]
+    apart: str = ""
+
+
+def shared_set_ups(workloads: Sequence[Workload], space: Space, phases: int | None = None) -> list[SharedSetUp]:
+    """Divide workloads among set-ups without changing their order. `phases` limits the workloads of each."""
+    found: list[SharedSetUp] = []
+    for workload in workloads:
+        before = found[-1].workloads if found else ()
+        if before and phases is not None and len(before) >= phases:
+            apart = f"a set-up has at most {phases} phase{'s' * (phases > 1)}"
+        else:
+            apart = _apart(before, workload, space)
+        if before and not apart:
+            together = (*before, workload)
+            found[-1] = replace(found[-1], made_for=made_for_all(together), workloads=together)
+        else:
+            found.append(SharedSetUp(workload, (workload,), apart))
+    return found
+
+
+def _apart(before: tuple[Workload, ...], workload: Workload, space: Space) -> str:
+    """Return why no set-up serves a workload and those before it, or an empty text."""
+    together = (*before, workload)
+    made_for = made_for_all(together)
+    # The common set-up can be too large for the space although no workload is.
+    own = {complaint for each in together for complaint in space.complaints(each)}
+    too_large = (text for name, text in space.complaints(made_for) if (name, text) not in own)
+    misfits = (text for each in together if (text := space.misfit(each, made_for)))
+    return next(misfits, None) or next(too_large, "")
 
 
 class SingleRunSession:
@@ -70,10 +129,47 @@ class SingleRunSession:
             self._measurer.measure_sibling(workload)
         return self.judge(workload)
 
+    def measure_all(self, workloads: Sequence[Workload], phases: int | None = None) -> list[JudgedRun]:
+        """Run workloads in order, as phases of common set-ups where they fit. Run the plain siblings before each."""
+        found: list[JudgedRun] = []
+        set_ups = 0
+        for shared in shared_set_ups(workloads, self.space, phases):
+            apart, number = shared.apart, 0
+            with within_budget():
+                runs = self._drive(self._phases(self._measurer.lanes[0], shared))
+            for record, verdict in runs:
+                if record.set_up == record.run:
+                    set_ups, number = set_ups + 1, 0
+                    apart = "an earlier phase ended the set-up before" if runs[0][0] is not record else shared.apart
+                number += 1
+                judged = self._judged(record.workload, record.result, verdict)
+                found.append(replace(judged, phase=Phase(set_ups, number, shared.made_for, apart)))
+        return found
+
+    async def _phases(self, lane: Lane, shared: SharedSetUp) -> list[tuple[RunRecord, Verdict | None]]:
+        plain = {self._bounds.sibling(workload): workload for workload in shared.workloads}
+        for common in shared_set_ups(list(plain), self.space):
+            for index, sibling in enumerate(common.workloads):
+                on = PhaseOf(common.made_for, first=not index)
+                await self._measurer.measuring_sibling(lane, plain[sibling], on=on)
+        records = [
+            await self._measurer.recording(lane, workload, "measure", PhaseOf(shared.made_for, first=not index))
+            for index, workload in enumerate(shared.workloads)
+        ]
+        lane.set_up = lane.set_up_by = None  # what the phases left behind must not lower a plain sibling
+        return [(record, await self._measurer.judging_record(lane, record)) for record in records]
+
+    def _drive(self, task: LaneTask[T]) -> T:
+        (lane,) = self._measurer.lanes
+        return self._measurer.scheduler.drive({lane: task})[lane]
+
     def judge(self, workload: Workload) -> JudgedRun:
         """Run a workload. Run its plain sibling only if the known ceiling does not decide the verdict."""
         with within_budget():
             result, verdict = self._measurer.judged(workload, "measure")
+        return self._judged(workload, result, verdict)
+
+    def _judged(self, workload: Workload, result: RunResult, verdict: Verdict | None) -> JudgedRun:
         sibling = self._bounds.sibling(workload)
         return JudgedRun(workload, sibling, self._bounds.tightest(workload), result, verdict)
 
@@ -87,7 +183,9 @@ class SingleRunSession:
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
         """Run an anomaly again. With `controls`, also run it with each of its conditions broken."""
         with within_budget():
-            plan = planned(case.workload, case.mfs, self.space) if controls else Plan(case.workload)
+            plan = (
+                planned(case.workload, case.mfs, self.space, case.on) if controls else Plan(case.workload, on=case.on)
+            )
             return reproduce(
                 self._measurer, plan, case.symptom, repeat=repeat, controls=controls, at_discovery=case.at_discovery
             )

@@ -14,18 +14,25 @@ from dataclasses import dataclass, field
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
 from collie.detect.measurement import Measurement
-from collie.detect.signature import same_cause
+from collie.detect.signature import likeness, same_cause
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
 _AUDITED = 10
-_RELATED_AT_LAST = 3
-"""Limit on explanations of related anomalies for which the rest of the budget is kept."""
+_FAMILIAR = 0.85
+"""Likeness of counters to an explained anomaly from which a second one most likely has the same cause."""
+_UNTOLD = 0.6
+"""The same of two anomalies that raise no counter. Where one breaks no more than one condition of the other's set, the
+limit is probably not exact, and they are familiar.
+"""
+_FAMILIAR_AT_LAST = 3
+"""Limit on explanations of familiar anomalies for which the rest of the budget is kept."""
 
 
 @dataclass(eq=False)
@@ -51,11 +58,13 @@ class Suspicion(Observation):
         refuted: another lane did not reproduce it. The lane that observed it then tests whether it is itself the cause.
         taken: whether a lane is confirming it.
         proposed: whether the strategy proposed it. It did not propose a sick plain sibling.
+        on: the set-up that it was a phase of, with the phases before it.
     """
 
     run: int
     lane: Lane
     proposed: bool = True
+    on: SetUp | None = None
     refuted: bool = False
     taken: bool = False
     repetitions: list[Observation] = field(default_factory=list)
@@ -76,7 +85,7 @@ class ConfirmedAnomaly(Observation):
     """A confirmed anomaly with the run that raised the suspicion.
 
     Attributes:
-        sightings: number of sightings while the anomaly awaits explanation.
+        seen: its sightings while it awaits explanation.
         audits: number of runs that test its explanation.
         covered: number of proposals that its explanation covers.
         severity_alone: severity of the simplest workload, where hardly another cause adds to it.
@@ -84,7 +93,7 @@ class ConfirmedAnomaly(Observation):
     """
 
     anomaly: Anomaly
-    sightings: int = 0
+    seen: list[Observation] = field(default_factory=list)
     audits: int = 0
     covered: int = 0
     severity_alone: float = 0.0
@@ -98,12 +107,15 @@ class Triage:
         found: anomalies by id, in the order found.
         suspicions: those that await confirmation or are being confirmed.
         waiting: anomalies that await explanation.
+        quiet: number of set-ups of the search since the last suspicion.
     """
 
     def __init__(self, measurer: Measurer, store: CampaignStore, space: Space, known: KnownAnomalies) -> None:
         self.found: dict[str, Anomaly] = {}
         self.suspicions: list[Suspicion] = []
         self.waiting: list[ConfirmedAnomaly] = []
+        self.quiet = 0
+        self._familiar: list[Suspicion] = []
         self._being_explained: list[ConfirmedAnomaly] = []
         self._explained: list[ConfirmedAnomaly] = []
         self._sightings: list[Sighting] = []
@@ -133,8 +145,20 @@ class Triage:
             return False
         if self._shows_everywhere(suspicion):
             return True
+        if suspicion.inside is None and self._familiarity(suspicion) >= _FAMILIAR:
+            self._familiar.append(suspicion)
+            return True
+        self.quiet = 0
         self.suspicions.append(suspicion)
         return False
+
+    def recall(self) -> None:
+        """Make the least familiar observation a suspicion after all."""
+        if self._familiar:
+            chosen = min(self._familiar, key=self._familiarity)
+            self._familiar.remove(chosen)
+            if not self._known.covers(chosen.workload) and not self._is_unexplained(chosen):
+                self.suspicions.append(dataclasses.replace(chosen, proposed=False))
 
     def put_first(self, sick: Suspicion) -> bool:
         """Put a sick plain sibling before the other suspicions, which repeat it if they are alike.
@@ -160,7 +184,7 @@ class Triage:
         unexplained = (*self.waiting, *self._being_explained)
         confirmed = next((each for each in unexplained if self._is_sighting(each, suspicion)), None)
         if confirmed is not None:
-            confirmed.sightings += 1
+            confirmed.seen.append(suspicion)
             self._sighted(confirmed.anomaly)
         return confirmed is not None
 
@@ -180,7 +204,7 @@ class Triage:
                 suspicion.verdict,
                 suspicion.measurement,
                 anomaly,
-                len(suspicion.repetitions),
+                list(suspicion.repetitions),
                 floor=suspicion.floor,
                 inside=suspicion.inside,
             )
@@ -193,14 +217,17 @@ class Triage:
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
-        fresh = [waiting for waiting in self.waiting if waiting.inside or not self._is_related(waiting)]
-        most_sighted = max(fresh, key=lambda waiting: waiting.sightings, default=None)
-        if most_sighted and most_sighted.sightings >= explain_after_sightings:
+        familiar = {waiting: self._familiarity(waiting) for waiting in self.waiting}
+        novel = [waiting for waiting in self.waiting if waiting.floor or familiar[waiting] < _FAMILIAR]
+        most_sighted = max(novel, key=lambda waiting: len(waiting.seen), default=None)
+        if most_sighted and len(most_sighted.seen) >= explain_after_sightings:
             return most_sighted
-        if fresh:
-            return fresh[0] if is_needed(len(fresh)) else None
-        # Related anomalies most likely have a cause that is explained. The search is worth more than all of them.
-        return self.waiting[0] if self.waiting and is_needed(min(len(self.waiting), _RELATED_AT_LAST)) else None
+        if novel:
+            return min(novel, key=familiar.__getitem__) if is_needed(len(novel)) else None
+        # Familiar anomalies most likely have a cause that is explained. The search is worth more than all of them.
+        if self.waiting and is_needed(min(len(self.waiting), _FAMILIAR_AT_LAST)):
+            return min(self.waiting, key=familiar.__getitem__)
+        return None
 
     @contextmanager
     def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
@@ -232,11 +259,16 @@ class Triage:
         self.waiting.insert(0, confirmed)
 
     def explained(self, confirmed: ConfirmedAnomaly) -> None:
-        """Record an explanation. An incomplete one covers nothing."""
-        if confirmed.anomaly.complete:
-            self._known.add(self._widened(confirmed.anomaly))
-            self._explained.append(confirmed)
+        """Record an explanation. An incomplete one covers nothing. Sightings outside its set are suspicions again."""
         self.keep(confirmed.anomaly)
+        if not confirmed.anomaly.complete:
+            return
+        self._known.add(self._widened(confirmed.anomaly))
+        self._explained.append(confirmed)
+        seen, confirmed.seen = confirmed.seen, []
+        for sighting in seen:
+            if isinstance(sighting, Suspicion) and not self._known.covers(sighting.workload):
+                self.observe(dataclasses.replace(sighting, proposed=False, taken=False, repetitions=[]))
 
     def covered_by(self, explained: Anomaly) -> list[ConfirmedAnomaly]:
         """Return the waiting anomalies that an explanation covers."""
@@ -247,20 +279,36 @@ class Triage:
         ]
 
     def explained_before(self, confirmed: ConfirmedAnomaly) -> list[ConfirmedAnomaly]:
-        """Return the explained anomalies whose sets cover one that another lane has explained meanwhile.
+        """Return the explained anomalies whose sets cover one that has been explained now.
 
-        One inside a set whose cause it does not share has been compared.
+        Its finding may lie outside, or another lane may have explained them meanwhile. The one whose set is around it
+        has been compared.
         """
         anomaly = confirmed.anomaly
-        if confirmed.inside is not None:
-            return []
         return [
             other
             for other in self._explained
             if other is not confirmed
             and anomaly.symptom.is_related(other.anomaly.symptom)
             and _covers(other.anomaly, anomaly)
+            and self._widened(other.anomaly) != confirmed.inside
         ]
+
+    def same_set(self, confirmed: ConfirmedAnomaly) -> ConfirmedAnomaly | None:
+        """Return the explained anomaly around this one if the set found inside contains it, so that both are one."""
+        if confirmed.floor:
+            return None
+        return next(
+            (
+                other
+                for other in self._explained
+                if other is not confirmed
+                and self._widened(other.anomaly) == confirmed.inside
+                and _covers(other.anomaly, confirmed.anomaly)
+                and _covers(confirmed.anomaly, other.anomaly)
+            ),
+            None,
+        )
 
     def merge(self, waiting: ConfirmedAnomaly, explained: Anomaly) -> Anomaly:
         """Join an anomaly with the explained one that is its cause, and return it."""
@@ -311,21 +359,43 @@ class Triage:
     def _sighted(self, anomaly: Anomaly) -> None:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
-    def _is_related(self, waiting: ConfirmedAnomaly) -> bool:
-        return any(self._is_sighting(other, waiting) for other in (*self._explained, *self._being_explained))
+    def _familiarity(self, waiting: Observation) -> float:
+        """Return how likely an explained anomaly has the same cause: the greatest likeness of their counters.
+
+        What lies in a set that does not predict it, without being worse, is familiar.
+        """
+        if waiting.inside is not None and not waiting.floor:
+            return 1.0
+        signature = self._measurer.signature(waiting.measurement)
+
+        def alike(other: ConfirmedAnomaly) -> float:
+            theirs = self._measurer.signature(other.measurement)
+            if signature.raised and theirs.raised:
+                return likeness(signature, theirs)
+            if signature.raised or theirs.raised:
+                return 0.0
+            conditions = other.anomaly.mfs.conditions
+            broken = sum(not condition.holds(waiting.workload) for condition in conditions)
+            return _FAMILIAR if conditions and broken <= 1 else _UNTOLD
+
+        known = (*self._explained, *self._being_explained)
+        return max((alike(other) for other in known if other.verdict.symptom is waiting.verdict.symptom), default=0.0)
 
     def _is_sighting(self, earlier: Observation, later: Observation) -> bool:
         """Whether an observation most likely repeats an earlier one.
 
-        Signatures are computed anew, because levels improve during a campaign.
+        Signatures are computed anew, because levels improve during a campaign. Where neither has raised a counter, the
+        transport and the operation decide.
         """
         if later.verdict.symptom is not earlier.verdict.symptom:
             return False
         if earlier.workload.qp_type is not later.workload.qp_type:
             return False  # one counter often serves several transports with separate limits
         elsewhere = earlier.workload.opcode is not later.workload.opcode
-        signature = self._measurer.signature
-        return same_cause(signature(earlier.measurement), signature(later.measurement), elsewhere=elsewhere)
+        first, second = self._measurer.signature(earlier.measurement), self._measurer.signature(later.measurement)
+        if not first.raised and not second.raised:
+            return not elsewhere
+        return same_cause(first, second, elsewhere=elsewhere)
 
     def _widened(self, anomaly: Anomaly) -> Mfs:
         return widen_to_untested(anomaly.mfs, self._space)

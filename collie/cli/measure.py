@@ -7,43 +7,69 @@ from typing import Any
 import click
 
 from collie.app import cases, inputs, sessions
+from collie.campaign.choice import SearchChoice
 from collie.campaign.events import Silence
 from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
-from collie.detect.symptom import Outcome
-from collie.report.json.objects import render_measure, with_safety
+from collie.errors import UsageError
+from collie.report.json.objects import render_measures, with_safety
 from collie.report.terminal.summary import render_measurement
 from collie.wiring import ADAPTERS
 
 
 @click.command("measure", cls=CollieCommand)
-@click.argument("workload", shell_complete=complete.anomalies)
+@click.argument("names", metavar="[WORKLOAD]...", nargs=-1, shell_complete=complete.anomalies)
+@click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line. Repeatable.")
+@click.option(
+    "--phases",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Limit on the workloads of one set-up; 1 makes one for each.  [default: no limit]",
+)
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
 @noise_seed_option
 @run_options
 @click.pass_context
-def command(ctx: click.Context, /, workload: str, output: str, **_options: Any) -> int:
-    """Run one workload and its plain sibling. Print the whole measurement and the verdict.
+def command(
+    ctx: click.Context,
+    /,
+    names: tuple[str, ...],
+    lines: tuple[str, ...],
+    phases: int | None,
+    output: str,
+    **_options: Any,
+) -> int:
+    """Run workloads and their plain siblings. Print the whole measurements and the verdicts.
 
     WORKLOAD is a YAML file, an anomaly, or a file of the released prototype, such as collie-log/reproduce/12.sh. An
     anomaly is named as for `collie reproduce`, such as nsdi22-01 or campaigns/one/a1. It runs on its original testbed
-    unless options choose another (a bundle names none).
+    unless options choose another (a bundle names none). Each --perftest is a workload, too.
+
+    Several workloads run in the given order. Those that can share a set-up of queue pairs and memory regions are its
+    phases. A new set-up is made where the one before cannot serve, and the output says why. The exit code is that of
+    the worst run.
 
     \b
     collie measure nsdi22-01
     collie measure my-workload.yaml --hosts hosts.yaml --format json
+    collie measure --perftest 'ib_write_bw -s 4096' --perftest 'ib_read_bw -s 4096'
     """
-    then, load = cases.workload_named(ADAPTERS, workload)
-    choice = rerun_choice(then, ctx)
-    asked = load(inputs.narrowed_space_of(ADAPTERS, choice))
+    if not names and not lines:
+        raise UsageError("name a workload, or paste a command line after --perftest")
+    named = [(name, *cases.workload_named(ADAPTERS, name)) for name in names]
+    choices = [(name, rerun_choice(then, ctx)) for name, then, _ in named if then is not None]
+    choice = cases.common_choice(choices) if choices else rerun_choice(SearchChoice(), ctx)
+    space = inputs.narrowed_space_of(ADAPTERS, choice)
+    asked = [load(space) for _, _, load in named] + [cases.workload_of_perftest(line, space) for line in lines]
     with sessions.open_session(ADAPTERS, choice, Silence()) as session:
-        measured = session.measure(asked)
+        measured = session.measure_all(asked, phases) if len(asked) > 1 else [session.measure(asked[0])]
     if output == "json":
-        print_json(with_safety(render_measure(measured), session.safety))
+        print_json(with_safety(render_measures(measured), session.safety))
     else:
-        click.echo(render_measurement(measured))
-    if print_safety(session.safety) or measured.verdict is None:
+        click.echo("\n\n".join(map(render_measurement, measured)))
+    verdicts = [each.verdict for each in measured]
+    if print_safety(session.safety) or None in verdicts:
         return 3
-    return 4 if measured.verdict.outcome is Outcome.INCONCLUSIVE else 0
+    return 4 if any(verdict is not None and verdict.is_inconclusive for verdict in verdicts) else 0

@@ -12,8 +12,9 @@ from collie.detect.interval import Interval, wilson
 from collie.detect.symptom import Symptom, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.units import format_bytes, format_list, format_rate
-from collie.workloads.workload import QpType, Workload
+from collie.workloads.workload import FIELD_NAMES, QpType, Workload
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """An id appears on the command line and names a folder."""
@@ -54,6 +55,8 @@ class Anomaly:
         telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
         same_as: id of the anomaly that has the same cause, as control runs showed.
         fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
+        history: the shortest sequence of workloads after which it shows on the same set-up. Empty if it needs none.
+        made_for: the workload whose set-up it needs, or None if a set-up of its own shows it.
     """
 
     id: str
@@ -77,11 +80,18 @@ class Anomaly:
     revised: tuple[Mfs, ...] = ()
     fresh_runs: int = 0
     fresh_shows: int = 0
+    history: tuple[Workload, ...] = ()
+    made_for: Workload | None = None
 
     def with_reproduction(self) -> Anomaly:
         """Return the anomaly with one more reproducing run inside its conditions."""
         trials, passed = self.trials + 1, self.passed + 1
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
+
+    @property
+    def set_up(self) -> SetUp | None:
+        """The set-up that it needs, after the phases that bring it. None: any set-up of its own."""
+        return None if self.made_for is None else SetUp(self.made_for, self.history)
 
     @property
     def figure(self) -> str:
@@ -101,12 +111,22 @@ class Anomaly:
         if not self.mfs.conditions:
             workload = self.workload
             unexplained = f"{workload.qp_type} {workload.opcode}, not explained yet"
-            return f"{'Any workload of the space' if self.complete else unexplained}: {self.reason}."
+            return f"{'Any workload of the space' if self.complete else unexplained}{self._only}: {self.reason}."
         traffic = describe_traffic(self.workload, self.mfs, complete=self.complete)
         phrases = _phrases(self.mfs.conditions)
         needs = f" when {_enumerate(phrases)}" if phrases else ""
         cut_short = "" if self.complete else " (not explained to the end)"
-        return f"{traffic}{needs}: {self.reason}{cut_short}."
+        return f"{traffic}{needs}{self._only}: {self.reason}{cut_short}."
+
+    @property
+    def _only(self) -> str:
+        """The phases, or else the set-up, without which it does not show, in words."""
+        if self.made_for is None:
+            return ""
+        if self.history:
+            phases = " and then ".join(f"a phase with {differences(each, self.workload)}" for each in self.history)
+            return f", only after {phases} on the same set-up"
+        return f", only on a set-up for traffic with {differences(self.made_for, self.workload)}"
 
 
 def chance_of_next(passed: int, trials: int) -> float:
@@ -150,6 +170,14 @@ class KnownAnomalies:
     def covers(self, workload: Workload, but: Mfs | None = None) -> bool:
         """Whether a known anomaly explains a workload (paper, MatchMFS), other than one set."""
         return any(mfs != but and mfs.covers(workload) for mfs in self._sets)
+
+
+def differences(workload: Workload, other: Workload) -> str:
+    """Return the fields of a workload that another one has otherwise: `qps 64 and opcode READ`."""
+    names = [name for name in FIELD_NAMES if workload.get(name) != other.get(name)]
+    values = ((name, workload.get(name)) for name in names)
+    found = [f"{name} {_amount(name, value) if name in _SIZES else _value(value)}" for name, value in values]
+    return _enumerate(found) if found else "the same traffic"
 
 
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:

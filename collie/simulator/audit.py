@@ -53,32 +53,35 @@ def _witness(truth: Truth, space: Space, witness: Witness) -> WitnessCheck:
         return WitnessCheck(mechanism, problem=f"cannot run: {obstacle}")
     if outside := truth.outside(trigger):
         return WitnessCheck(mechanism, outside=f"not in space {space.name}: {outside}")
-    verdict = truth.verdict(trigger)
-    credited = truth.mechanism(trigger)
+    verdict = truth.verdict(trigger, witness.on)
+    credited = truth.mechanism(trigger, witness.on)
     problem = None
     if not verdict.is_anomalous:
         problem = f"is normal: {verdict.reason}"
     elif credited is not mechanism:
         problem = f"is credited to {credited or 'no mechanism'}: {verdict.reason}"
+    elif witness.on is not None and truth.mechanism(trigger) is mechanism:
+        problem = "shows without the workloads before it"
     return WitnessCheck(mechanism, verdict.symptom, verdict.severity, credited, problem)
 
 
 def _cures(truth: Truth, subsystem: SubsystemFile, space: Space) -> Iterator[CureCheck]:
-    triggers = {witness.mechanism: witness.trigger for witness in subsystem.witnesses}
+    witnesses = {witness.mechanism: witness for witness in subsystem.witnesses}
     for name, setting in subsystem.settings.items():
         if not setting.cures:
             continue
         truths = {option: Truth(subsystem.with_settings({name: option}), space) for option in setting.options}
         for mechanism in setting.cures:
-            trigger = triggers.get(mechanism)
-            if trigger is None:
+            witness = witnesses.get(mechanism)
+            if witness is None:
                 remedy = f"take it out of settings.{name}.cures, or add a witness"
                 yield CureCheck(name, mechanism, (), planted=False, problem=f"it has no witness: {remedy}")
-            elif truth.outside(trigger):
+            elif truth.outside(witness.trigger):
                 outside = f"its witness is not in space {space.name}"
                 yield CureCheck(name, mechanism, (), planted=True, outside=outside)
             else:
-                options = tuple(option for option, changed in truths.items() if changed.verdict(trigger).is_normal)
+                trigger, on = witness.trigger, witness.on
+                options = tuple(option for option, changed in truths.items() if changed.verdict(trigger, on).is_normal)
                 problem = None if options else "its witness stays anomalous with every option"
                 yield CureCheck(name, mechanism, options, planted=True, problem=problem)
 

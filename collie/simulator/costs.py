@@ -280,10 +280,14 @@ def _host(
     trip = round_trip + subsystem.wire.round_trip_seconds * (0.5 + 0.5 * t.is_rc) + t.is_rc * peer.late
     unacknowledged = overrun(n, sets.ends, subsystem.acknowledgements.contexts)
     unarbitrated = pushed_out(n, sets.ends, subsystem.arbiter.queue_pairs)
+    looked_up = m.place
+    if n.anywhere(t.idle):
+        walks = pushed_out(n, sets.ends * t.idle / t.qps, subsystem.flow_table.idle_entries)
+        looked_up = m.place + walks * t.packets * subsystem.flow_table.walk_seconds
     return HostCosts(
         sets=sets,
         steady=_steady(subsystem, t, n, m, sets, here),
-        arrival=_arrival(subsystem, n, m, sets, here, unacknowledged, unarbitrated),
+        arrival=_arrival(subsystem, n, m._replace(place=looked_up), sets, here, unacknowledged, unarbitrated),
         unacknowledged=unacknowledged,
         unarbitrated=unarbitrated,
         late=here.late,

@@ -30,6 +30,7 @@ CURES: Final[Mapping[Mechanism, Changes]] = {
     Mechanism.TRANSMIT_STAGING: {"transmit_staging": {"size_bytes": _AMPLE}},
     Mechanism.PENDING_READS: {"reads": {"pending_requests": _AMPLE}},
     Mechanism.DUPLEX_ARBITER: {"arbiter": {"queue_pairs": _AMPLE}},
+    Mechanism.IDLE_FLOWS: {"flow_table": {"idle_entries": _AMPLE}},
 }
 """The quantity behind each mechanism, and a value at which it limits nothing."""
 

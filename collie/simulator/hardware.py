@@ -246,6 +246,19 @@ class ReceiveQueues(Part):
     """The fate of the message meanwhile."""
 
 
+class FlowTable(Part):
+    """The table in which each arriving packet finds its queue pair.
+
+    A queue pair that goes idle between two phases leaves its entry behind until the set-up ends.
+    """
+
+    idle_entries: Count = 1 << 40
+    """Room for entries of idle queue pair ends. With twice as many every lookup walks over them, with as many a
+    quarter. The default never limits."""
+    walk_seconds: Seconds = 60e-9
+    """Time of such a walk, for each arriving packet."""
+
+
 class SendWqeCache(Part):
     """The cache of posted sends."""
 
@@ -354,6 +367,7 @@ class Subsystem(Part):
     socket_link: SocketLink
     gpu_bridge: GpuBridge
     host: HostHardware
+    flow_table: FlowTable = FlowTable()
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -40,3 +40,5 @@ class Mechanism(StrEnum):
     """#16: more READ requests are started than stay on chip, and each response packet looks up its request."""
     DUPLEX_ARBITER = "duplex_arbiter"
     """#18: the packet engine switches between sending and receiving for every burst."""
+    IDLE_FLOWS = "idle_flows"
+    """Not in the paper: queue pairs that went idle after an earlier phase slow down the lookup of arriving packets."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from math import inf
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from collie.simulator.costs import Costs, HostCosts, PathCosts, costs_of
 from collie.simulator.hardware import Subsystem
 from collie.simulator.numbers import MANY, ONE, Numbers, Quantity, Vector
 from collie.simulator.traffic import TrafficArrays, stack, traffic_of
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, Workload
 
 _ROUNDING = 1e-6
@@ -125,27 +127,31 @@ class SteadyState(NamedTuple):
         return self.by_host(1.0 - source, 1.0 - sink)
 
 
-def evaluate(subsystem: Subsystem, workload: Workload) -> SteadyState:
-    """Return the steady state of a workload between two equal hosts."""
-    traffic = traffic_of(subsystem, workload)
+def evaluate(subsystem: Subsystem, workload: Workload, on: SetUp | None = None) -> SteadyState:
+    """Return the steady state of a workload between two equal hosts, as a phase of a set-up if one is given."""
+    traffic = traffic_of(subsystem, workload, on)
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, ONE), ONE)
 
 
-def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadyState:
+def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload, on: SetUp | None = None) -> SteadyState:
     """Return the steady state between two hosts that can differ, with the smaller maximum path MTU of the two ports."""
     if a is b:
-        return evaluate(a, workload)
+        return evaluate(a, workload, on)
     workload = replace(workload, mtu=min(workload.mtu, a.wire.maximum_mtu, b.wire.maximum_mtu))
     source, sink = (b, a) if workload.opcode is Opcode.READ else (a, b)
-    sent, traffic = traffic_of(source, workload), traffic_of(sink, workload)
+    sent, traffic = traffic_of(source, workload, on), traffic_of(sink, workload, on)
     leaving, coming = costs_of(source, sent, ONE), costs_of(sink, traffic, ONE)
     costs = coming._replace(source=leaving.source, fetch_limit=min(leaving.fetch_limit, coming.fetch_limit))
     return _solve((source, sink), traffic, costs, ONE)
 
 
-def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> SteadyState:
-    """Return the steady states of many workloads in arrays. A quantity that is 0 everywhere stays a number."""
-    traffic = stack([traffic_of(subsystem, workload) for workload in workloads])
+def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload], on: Sequence[SetUp | None] = ()) -> SteadyState:
+    """Return the steady states of many workloads in arrays. A quantity that is 0 everywhere stays a number.
+
+    `on` names the set-up of each, if any workload is a phase of another set-up than its own.
+    """
+    set_ups = on or repeat(None)
+    traffic = stack([traffic_of(subsystem, each, set_up) for each, set_up in zip(workloads, set_ups, strict=False)])
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from collie.errors import UsageError
 from collie.simulator.hardware import Part, Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.workloads.parse import parse_workload
+from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.workload import Workload
 
 SUBSYSTEM_FOLDER = Path(__file__).parent / "subsystems"
@@ -54,6 +55,22 @@ class Setting(Part):
         return self.options[option]
 
 
+def _readable(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    _, complaints = parse_workload(raw)
+    if complaints:
+        raise ValueError("; ".join(text for _, text in complaints))
+    return raw
+
+
+def _workload(fields: Mapping[str, Any]) -> Workload:
+    workload, _ = parse_workload(fields)
+    assert workload is not None  # the validator has checked it
+    return workload
+
+
+WorkloadFields = Annotated[Mapping[str, Any], AfterValidator(_readable)]
+
+
 class Witness(Part):
     """A workload that shows one mechanism on this subsystem: ground truth, only for scoring."""
 
@@ -61,23 +78,29 @@ class Witness(Part):
     """The limited resource."""
     title: str = Field(min_length=1)
     """Effect on the traffic."""
-    workload: Mapping[str, Any]
+    workload: WorkloadFields
     """Fields that differ from a workload's defaults."""
+    before: tuple[WorkloadFields, ...] = ()
+    """Workloads, in the same form, that run before it on one set-up. The mechanism shows only after them."""
 
-    @field_validator("workload")
-    @classmethod
-    def _readable(cls, raw: Mapping[str, Any]) -> Mapping[str, Any]:
-        _, complaints = parse_workload(raw)
-        if complaints:
-            raise ValueError("; ".join(text for _, text in complaints))
-        return raw
+    @model_validator(mode="after")
+    def _one_set_up(self) -> Self:
+        if self.on is not None:
+            for workload in (self.trigger, *self.on.before):
+                if misfit := self.on.misfit(workload):
+                    raise ValueError(f"before: no set-up serves all of these workloads: {misfit}")
+        return self
 
     @cached_property
     def trigger(self) -> Workload:
         """The workload."""
-        workload, _ = parse_workload(self.workload)
-        assert workload is not None  # the validator has checked it
-        return workload
+        return _workload(self.workload)
+
+    @cached_property
+    def on(self) -> SetUp | None:
+        """The set-up that the workload is the last phase of, if it needs earlier ones."""
+        before = tuple(map(_workload, self.before))
+        return SetUp(made_for_all((self.trigger, *before)), before) if before else None
 
 
 class SubsystemFile(Subsystem):

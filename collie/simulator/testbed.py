@@ -20,7 +20,7 @@ from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedIn
 from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.hardships import absent, show_rates, troubled
-from collie.simulator.hardware import Subsystem
+from collie.simulator.hardware import FlowTable, Subsystem
 from collie.simulator.latency import latencies_between
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
@@ -40,15 +40,14 @@ _RAMP: Final = (0.3, 0.8, 1.0) + (1.0,) * WINDOW_SAMPLES
 _START_PAUSE: Final = (1.0, 0.2) + (0.0,) * (len(_RAMP) - 2)
 """Share of `RunNoise.start_pause` in each sample. It ends before the window."""
 
+PHASE_SECONDS: Final = len(_RAMP) * SAMPLE_SECONDS
+"""Virtual time of each phase after the first of its set-up: start-up and window."""
+
 _CURED_HOSTS: Final = 256
 """Limit on remembered hosts of flaky mechanisms."""
 
 _Pair = tuple[float | None, float | None]
 _Counters = Mapping[str, float | None]
-
-
-PHASE_SECONDS: Final = 8.0
-"""Virtual time of each phase after the first of its set-up: start-up and window."""
 
 
 def elapsed_seconds(workload: Workload) -> float:
@@ -100,7 +99,9 @@ class SimulatedTestbed:
             **self._hardships.description(),
             **self._settings,
         }
-        hardware = hashlib.sha256(subsystem.model_dump_json().encode()).hexdigest()[:16]
+        # An earlier Collie knew no flow table. Without one that limits, its fingerprints name the same hardware.
+        unknown = {"flow_table"} if subsystem.flow_table == FlowTable() else None
+        hardware = hashlib.sha256(subsystem.model_dump_json(exclude=unknown).encode()).hexdigest()[:16]
         fingerprint = Fingerprint({"subsystem": {**description, "hardware": hardware}})
         return TestbedInfo(
             "simulated",
@@ -132,15 +133,18 @@ class SimulatedTestbed:
         """
         if self._closed:
             raise TestbedError("the simulated testbed is closed")
-        elapsed = PHASE_SECONDS if on is not None and on.before else elapsed_seconds(on.made_for if on else workload)
+        further = on is not None and bool(on.before)
+        elapsed = PHASE_SECONDS if further else elapsed_seconds(on.made_for if on else workload)
         if reason := unsupported_reason(self._subsystem, workload):
             return Unsupported(reason, 1.0)
         noise = self._random_part(run)
+        if noise and further:
+            noise = replace(noise, failure=None, start_pause=[0.0 for _ in HOSTS])  # nothing is set up
         if noise and noise.failure:
             cause, detail = noise.failure
             return SetupFailed(cause, f"run {run}: {detail}", elapsed / 2)
         hosts = self._hosts_without(absent(self._show_rates, self._seed, run))
-        measured = replayed(self._measurement(hosts, workload, noise), watch)
+        measured = replayed(self._measurement(hosts, workload, on, noise), watch)
         unused = len(_RAMP) * SAMPLE_SECONDS - measured.window_seconds if measured.stopped else 0.0
         return Measured(measured, elapsed - unused, stands=on is not None and not measured.stopped)
 
@@ -156,13 +160,13 @@ class SimulatedTestbed:
         return a, a if self._peer is None or self._peer is self._subsystem else cured(self._peer, mechanisms)
 
     def _measurement(
-        self, pair: tuple[Subsystem, Subsystem], workload: Workload, noise: RunNoise | None
+        self, pair: tuple[Subsystem, Subsystem], workload: Workload, on: SetUp | None, noise: RunNoise | None
     ) -> Measurement:
         if self._peer is None:
-            state = evaluate(pair[0], workload)
+            state = evaluate(pair[0], workload, on)
             readings = counters(pair[0], state)
         else:
-            state = evaluate_between(*pair, workload)
+            state = evaluate_between(*pair, workload, on)
             readings = counters_between(*pair, state)
         observed, (a, b) = _host_values(state), readings
         if noise is not None:
@@ -175,7 +179,7 @@ class SimulatedTestbed:
             stable=noise is None or noise.stable,
             health=_health(workload, noise),
             series=_Series(hosts, noise),
-            latency=_Latencies(pair, workload, noise),
+            latency=_Latencies(pair, workload, on, noise),
         )
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
@@ -258,15 +262,18 @@ class _Latencies(Mapping[str, Latency]):
     Computed on access, because a map of ten thousand points needs no latency.
     """
 
-    def __init__(self, hosts: tuple[Subsystem, Subsystem], workload: Workload, noise: RunNoise | None) -> None:
+    def __init__(
+        self, hosts: tuple[Subsystem, Subsystem], workload: Workload, on: SetUp | None, noise: RunNoise | None
+    ) -> None:
         self._hosts = hosts
         self._workload = workload
+        self._on = on
         self._rates = None if noise is None else dict(zip(HOSTS, noise.throughput, strict=True))
 
     @cached_property
     def _by_flow(self) -> Mapping[str, Latency]:
         a, b = self._hosts
-        found = latencies_between(a, b, evaluate_between(a, b, self._workload))
+        found = latencies_between(a, b, evaluate_between(a, b, self._workload, self._on))
         both_ways, loops = self._workload.direction is Direction.BIDIRECTIONAL, self._workload.loopback
         present = (found.forth, *([found.back] if both_ways else []), *([found.loop] if loops else []))
         by_flow = {}

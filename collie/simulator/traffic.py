@@ -15,6 +15,7 @@ from collie.simulator.numbers import Quantity
 from collie.simulator.ordering import bulk_then_small, distinct_segments
 from collie.simulator.pcie import read_bytes, write_bytes
 from collie.simulator.wire import message_overhead_bytes, packet_overhead_bytes
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import GRH_BYTES, Memory, Opcode, QpType, Workload
 
 WQE_BLOCK_BYTES: Final = 64
@@ -61,6 +62,7 @@ class TrafficArrays(NamedTuple):
         long_list: more scatter/gather entries than the WQE's first block holds.
         signals: completions.
         outstanding: messages of one queue pair in flight.
+        idle: further queue pairs that an earlier phase on the same set-up used.
         started: READ requests of one queue pair that one visit of the scheduler starts.
         far_source, far_sink: the buffers are on another socket.
         near_gpu_source, near_gpu_sink: the GPU is behind the NIC's bridge.
@@ -87,6 +89,7 @@ class TrafficArrays(NamedTuple):
     two_way: Quantity
     loop: Quantity
     qps: Quantity
+    idle: Quantity
     wqe_batch: Quantity
     send_depth: Quantity
     recv_depth: Quantity
@@ -148,8 +151,9 @@ class _Messages(NamedTuple):
     one_turn: float
 
 
-def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
-    """Return the traffic of a workload."""
+def traffic_of(subsystem: Subsystem, workload: Workload, on: SetUp | None = None) -> TrafficArrays:
+    """Return the traffic of a workload, on a set-up of its own or as a phase of another one."""
+    made_for, before = (workload, ()) if on is None else (on.made_for, on.before)
     pcie, qp_type, operation = subsystem.pcie, workload.qp_type, _OPERATIONS[workload.opcode]
     is_read, is_ud, is_rc = workload.opcode is Opcode.READ, qp_type is QpType.UD, qp_type is QpType.RC
     mtu = min(max(workload.mtu, subsystem.wire.minimum_mtu), subsystem.wire.maximum_mtu)
@@ -169,6 +173,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         two_way=workload.directions - 1,
         loop=workload.loopback,
         qps=workload.qps,
+        idle=max(each.qps for each in (workload, *before)) - workload.qps,
         wqe_batch=workload.wqe_batch,
         send_depth=workload.send_wq_depth,
         recv_depth=workload.recv_wq_depth,
@@ -191,7 +196,8 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         gather_requests=sums.gather_requests / count,
         place=sums.place / count,
         send_wqe=_send_wqe_bytes(workload, segments, sums.inlined_bytes // count),
-        receive_wqe=_SEGMENT_BYTES << (workload.sge_count - 1).bit_length(),  # the stride is a power of two
+        # The stride is a power of two. The queue is made for the longest list, so shorter lists have it, too.
+        receive_wqe=_SEGMENT_BYTES << (made_for.sge_count - 1).bit_length(),
         translations=-(-longest // subsystem.translation_cache.page_bytes),
         touched=workload.mrs_per_qp * longest,
         slow=sums.slow / count if is_read else 0.0,

@@ -31,8 +31,12 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import noiseless_hosts
 from collie.workloads.constraint import VERBS
 from collie.workloads.plan import sinks
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
+
+SetUps = Sequence[SetUp | None]
+"""The set-up of each workload. Empty or None: its own."""
 
 
 def planted(subsystem: SubsystemFile) -> tuple[Mechanism, ...]:
@@ -69,49 +73,51 @@ class Truth:
         self._alone = {name: judge_of(*(set(Mechanism) - {name})) for name in Mechanism}
         self._without = {name: judge_of(name) for name in Mechanism}
 
-    def verdict(self, workload: Workload) -> Verdict:
-        """Judge a workload without noise."""
-        return self._whole.verdict(workload)
+    def verdict(self, workload: Workload, on: SetUp | None = None) -> Verdict:
+        """Judge a workload without noise, on a set-up of its own or as a phase of another one."""
+        return self._whole.verdict(workload, on)
 
-    def severities(self, workloads: Sequence[Workload]) -> NDArray[np.float64]:
+    def severities(self, workloads: Sequence[Workload], on: SetUps = ()) -> NDArray[np.float64]:
         """Return the severity of each workload, 0 if it is normal. Much faster than one by one."""
-        return self._whole.severities(workloads)
+        return self._whole.severities(workloads, on)
 
     def severities_alone(self, mechanism: Mechanism, workloads: Sequence[Workload]) -> NDArray[np.float64]:
         """Return the severity of each workload with every other mechanism cured."""
-        return self._alone[mechanism].severities(workloads)
+        return self._alone[mechanism].severities(workloads, ())
 
     def costs(self, workload: Workload) -> dict[Mechanism, float]:
         """Return the severity that each mechanism causes alone. Mechanisms that cause none are left out."""
-        rest = self._healthy.verdict(workload).severity
-        severities = {name: alone.verdict(workload).severity - rest for name, alone in self._alone.items()}
+        rest = self._healthy.verdict(workload, None).severity
+        severities = {name: alone.verdict(workload, None).severity - rest for name, alone in self._alone.items()}
         return {name: severity for name, severity in severities.items() if severity > 0}
 
-    def mechanism(self, workload: Workload) -> Mechanism | None:
+    def mechanism(self, workload: Workload, on: SetUp | None = None) -> Mechanism | None:
         """Return the mechanism that costs a workload most, or None."""
-        return self.mechanisms([workload])[0]
+        return self.mechanisms([workload], [on])[0]
 
-    def mechanisms(self, workloads: Sequence[Workload]) -> list[Mechanism | None]:
+    def mechanisms(self, workloads: Sequence[Workload], on: SetUps = ()) -> list[Mechanism | None]:
         """Return `mechanism` of each workload."""
-        return self.credits(workloads).credited
+        return self.credits(workloads, on).credited
 
-    def credits(self, workloads: Sequence[Workload]) -> Credits:
-        """Return the severity, the costs and the mechanism of each workload."""
+    def credits(self, workloads: Sequence[Workload], on: SetUps = ()) -> Credits:
+        """Return the severity, the costs and the mechanism of each workload, as a phase of its set-up in `on`."""
         names = list(Mechanism)
         credited: list[Mechanism | None] = [None] * len(workloads)
         costs = np.zeros((len(names), len(workloads)))
-        whole = self.severities(workloads) if workloads else np.zeros(0)
+        whole = self.severities(workloads, on) if workloads else np.zeros(0)
         anomalous = np.flatnonzero(whole)
         if not anomalous.size:
             return Credits(whole, costs, credited)
         suspects = [workloads[index] for index in anomalous.tolist()]
-        alone = np.array([self._alone[name].severities(suspects) for name in names])
-        costs[:, anomalous] = np.maximum(0.0, alone - self._healthy.severities(suspects))
+        theirs = [on[index] for index in anomalous.tolist()] if on else ()
+        alone = np.array([self._alone[name].severities(suspects, theirs) for name in names])
+        costs[:, anomalous] = np.maximum(0.0, alone - self._healthy.severities(suspects, theirs))
         for index in anomalous.tolist():
             gains = costs[:, index]
             if gains.max() <= 0:
                 # No mechanism causes the anomaly alone, so the one whose cure helps most is credited.
-                cured_severities = [self._without[name].severities([workloads[index]])[0] for name in names]
+                one, its = [workloads[index]], on[index : index + 1]
+                cured_severities = [self._without[name].severities(one, its)[0] for name in names]
                 gains = whole[index] - np.array(cured_severities)
             best = int(gains.argmax())
             credited[index] = names[best] if gains[best] > 0 else None
@@ -129,9 +135,8 @@ class Truth:
     @cached_property
     def shown(self) -> frozenset[Mechanism]:
         """The mechanisms that the witnesses show in the space. If a planted one is missing, drawn points count, too."""
-        triggers = [witness.trigger for witness in self._witnesses]
-        inside = [trigger for trigger in triggers if not (self.obstacle(trigger) or self.outside(trigger))]
-        found = {*self.mechanisms(inside)}
+        inside = [each for each in self._witnesses if not (self.obstacle(each.trigger) or self.outside(each.trigger))]
+        found = {*self.mechanisms([each.trigger for each in inside], [each.on for each in inside])}
         if not found.issuperset(self._planted):
             found.update(self.mechanisms(draw(self._hardware, self._space)))
         return frozenset(mechanism for mechanism in found if mechanism)
@@ -139,7 +144,7 @@ class Truth:
     def score(self, anomalies: Iterable[Anomaly]) -> Score:
         """Compare the anomalies of a search with the planted mechanisms that show in the space."""
         anomalies = list(anomalies)
-        credited = self.mechanisms([anomaly.workload for anomaly in anomalies])
+        credited = self.mechanisms([each.workload for each in anomalies], [each.set_up for each in anomalies])
         mechanisms = {
             anomaly.id: mechanism.value if mechanism else None
             for anomaly, mechanism in zip(anomalies, credited, strict=True)
@@ -154,7 +159,7 @@ class Truth:
             found=tuple(name for name in names if name in own),
             explained=tuple(name for name in names if name in to_the_end),
             missed=tuple(name for name in names if name not in own),
-            false=sum(not self.verdict(anomaly.workload).is_anomalous for anomaly in anomalies),
+            false=sum(not self.verdict(each.workload, each.set_up).is_anomalous for each in anomalies),
             absent=tuple(mechanism.value for mechanism in self._planted if mechanism not in names),
             joined=sum(anomaly.same_as is not None for anomaly in anomalies),
             hidden=tuple(name for name in names if name in seen - own),
@@ -203,15 +208,15 @@ class _Judge:
         self._reference = reference
         self._thresholds = Thresholds()
 
-    def verdict(self, workload: Workload) -> Verdict:
+    def verdict(self, workload: Workload, on: SetUp | None) -> Verdict:
         """Judge one workload, in words."""
         (bound,) = self._reference.bounds([workload])
-        return judge(workload, self._measure(workload), bound, self._thresholds)
+        return judge(workload, self._measure(workload, on), bound, self._thresholds)
 
-    def severities(self, workloads: Sequence[Workload]) -> NDArray[np.float64]:
+    def severities(self, workloads: Sequence[Workload], on: SetUps) -> NDArray[np.float64]:
         """Return the severity of each workload by the same rules, 0 if it is normal."""
         tightest = self._reference.bounds(workloads)
-        state = evaluate_many(self._subsystem, workloads)
+        state = evaluate_many(self._subsystem, workloads, on)
         bps, pps = (np.array([getattr(bound, unit) for bound in tightest]) for unit in ("bps", "pps"))
         receiving = state.receives()
         deficit = np.zeros(len(workloads))
@@ -224,5 +229,5 @@ class _Judge:
         anomalous = (signal > bar) | (deficit > self._thresholds.throughput_deficit)
         return np.where(anomalous, np.maximum(signal * (signal > bar), deficit), 0.0)
 
-    def _measure(self, workload: Workload) -> Measurement:
-        return Measurement(noiseless_hosts(evaluate(self._subsystem, workload)), window_seconds=1.0)
+    def _measure(self, workload: Workload, on: SetUp | None) -> Measurement:
+        return Measurement(noiseless_hosts(evaluate(self._subsystem, workload, on)), window_seconds=1.0)

@@ -56,7 +56,7 @@ def test_a_search_looks_inside_an_application(tmp_path: Path) -> None:
 def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]) -> None:
     _, result = searched
     assert list(result) == [
-        "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "failed_runs",
+        "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "set_ups", "failed_runs",
         "elapsed_seconds", "wall_seconds", "next_hour_chance", "trust", "lost_machines", "path_killers", "pairs",
         "pairs_set_aside", "unconfirmed", "anomalies", "score",
     ]  # fmt: skip
@@ -168,6 +168,29 @@ def test_measure_shows_measurement_and_verdict(tmp_path: Path) -> None:
     assert "anomalous" in text
     assert judged["measurement"]["latency"]["a-b"]["p99_seconds"] > 0
     assert "latency a-b  " in text
+
+
+def test_several_workloads_are_phases_where_they_fit(tmp_path: Path) -> None:
+    for name, mtu in (("wide", 4096), ("narrow", 1024)):
+        (tmp_path / f"{name}.yaml").write_text(f"qps: 8\nmtu: {mtu}\nmessages: [4KiB]\n")
+    words = ("measure", "wide.yaml", "wide.yaml", "narrow.yaml", "--noise", "0")
+    runs = answer(*words, "--perftest", "ib_write_bw -s 4096 -m 1024", cwd=tmp_path)["measurements"]
+    assert [(run["set_up"], run["phase"]) for run in runs] == [(1, 1), (1, 2), (2, 1), (3, 1)]
+    assert [run["elapsed_seconds"] == 8 for run in runs] == [False, True, False, False]
+    assert runs[0]["measurement"]["hosts"] == runs[1]["measurement"]["hosts"]
+    assert "mtu" in runs[2]["new_set_up_because"]
+    text = collie(*words, "--phases", "1", cwd=tmp_path).stdout
+    assert "set-up 2, phase 1: a set-up has at most 1 phase\n" in text
+
+
+def test_what_is_measured_together_needs_one_testbed(tmp_path: Path) -> None:
+    said = collie("measure", "nsdi22-01", "nsdi22-14", cwd=tmp_path, status=2).stderr
+    assert "nsdi22-01 and nsdi22-14 were found with another testbed; choose one with --subsystem or --hosts" in said
+    both = answer("measure", "nsdi22-01", "nsdi22-14", "--subsystem", "H", cwd=tmp_path)["measurements"]
+    assert [run["verdict"]["outcome"] for run in both] == ["normal", "anomalous"]
+    assert "name a workload" in collie("measure", cwd=tmp_path, status=2).stderr
+    line = "ib_write_bw -q 16384 -m 4096 -s 1073741824"
+    assert f"--perftest '{line}': " in collie("measure", "--perftest", line, cwd=tmp_path, status=2).stderr
 
 
 def test_a_tenth_of_the_line_is_normal_if_no_more_is_offered(tmp_path: Path) -> None:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
+from collie.campaign.history import broken_on
 from collie.detect.compare import Change
 from collie.detect.pair_rule import tail
 from collie.detect.reading import RunReading, reading_of, typical
 from collie.detect.symptom import Symptom
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
-from collie.search.breaking import broken
 from collie.search.recipe import Recipe
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -85,6 +86,7 @@ class GateCase:
         anomaly: argument of `collie reproduce`. A neighbour has that of its anomaly.
         symptom: None for a neighbour.
         beside: for a neighbour, the test whether another workload breaks the same condition and no other.
+        on: the set-up that the anomaly needs, after the phases that bring it. None: any set-up of its own.
     """
 
     name: str
@@ -96,10 +98,11 @@ class GateCase:
     symptom: Symptom | None = None
     complete: bool = True
     beside: Callable[[Workload], bool] | None = field(default=None, compare=False)
+    on: SetUp | None = None
 
     def explains(self, workload: Workload) -> bool:
-        """Whether a workload shows the same anomaly, by its explanation."""
-        return self.complete and self.mfs.covers(workload)
+        """Whether a workload on a set-up of its own shows the same anomaly, by its explanation."""
+        return self.complete and self.on is None and self.mfs.covers(workload)
 
     def is_alike(self, workload: Workload) -> bool:
         """Whether the baseline's readings of another workload apply to this one."""
@@ -111,21 +114,23 @@ class GateCase:
 def neighbours(case: GateCase, space: Space, record: Record | None) -> list[GateCase]:
     """Return the healthy neighbours of an anomaly: for each condition, a workload that breaks only this condition.
 
-    If the baseline answers from a record, a neighbour must be healthy on record.
+    If the baseline answers from a record, a neighbour must be healthy on record, which keeps no run after a history.
     """
     found = []
+    on = case.on
     for condition in case.mfs.conditions:
         others = tuple(other for other in case.mfs.conditions if other != condition)
         beside = partial(_breaks_alone, condition, others)
+        workload: Workload | None = None
         if record is None:
-            workload = broken(case.workload, case.mfs, condition, space)
-        else:
+            workload = broken_on(on, case.workload, case.mfs, condition, space)
+        elif on is None:
             workload = next(iter(record.healthy(beside)), None)
         if workload is not None:
             name = f"{case.name}/without-{condition.dimension}{_ENDS.get(condition.op, '')}"
             title = f"healthy neighbour of {case.name}: without {condition}"
             found.append(
-                GateCase(name, CaseOrigin.NEIGHBOUR, title, workload, Mfs(others), case.anomaly, beside=beside)
+                GateCase(name, CaseOrigin.NEIGHBOUR, title, workload, Mfs(others), case.anomaly, beside=beside, on=on)
             )
     return found
 
@@ -148,4 +153,5 @@ def case_of(anomaly: Anomaly, kind: CaseOrigin, name: str, reproduce: str) -> Ga
         anomaly=reproduce,
         symptom=anomaly.symptom,
         complete=anomaly.complete,
+        on=anomaly.set_up,
     )

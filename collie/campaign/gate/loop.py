@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of, neighbours
 from collie.campaign.gate.summary import CaseResult, GateSummary
+from collie.campaign.history import judge_after
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
 from collie.campaign.summary import Summary
@@ -135,7 +136,8 @@ class Gate:
     def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[RunPair]) -> Comparison:
         if not _is_within(self.space, case.workload):
             return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
-        recorded = None if self.baseline else self.record.reading(case.workload)
+        # The record keeps no readings by history.
+        recorded = None if self.baseline or case.on else self.record.reading(case.workload)
         if recorded is None and self.baseline is None:
             return self._alone(case, limit)
         rule = rule_for(share, self._chances.differ, self._chances.false_negative_rate)
@@ -157,7 +159,7 @@ class Gate:
                     continue
                 fresh = side in doubted and siblings[side] < _FRESH_SIBLINGS
                 siblings[side] += fresh
-                reading = self._read(side, case.workload, limit, fresh=fresh)
+                reading = self._read(side, case, limit, fresh=fresh)
                 if reading is not None and self._siblings(reading.verdict):
                     doubted.add(side)
                 side = pairs.send(reading)
@@ -168,20 +170,21 @@ class Gate:
     def _siblings(self, verdict: Verdict) -> int:
         return self.recipe.confirmation.siblings(verdict) if verdict.is_anomalous else 0
 
-    def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> RunReading | None:
-        """Run a workload on one side, and repeat a failed set-up. Return None if the side cannot run it.
+    def _read(self, side: Side, case: GateCase, limit: Budget, *, fresh: bool) -> RunReading | None:
+        """Run a case on one side, and repeat a failed set-up. Return None if the side cannot run it.
 
         `limit` is the budget of both sides. With `fresh`, the plain sibling is measured first, because testbeds drift.
         """
         measurer = self.candidate if side is Side.CANDIDATE else self.baseline
         assert measurer is not None
-        cause = ""
+        workload, on, cause = case.workload, case.on, ""
         self._grant(measurer, limit)
         if fresh:
             measurer.measure_sibling(workload)
         for _ in range(_SETUP_TRIES):
             self._grant(measurer, limit)
-            result, verdict = measurer.judged(workload, PURPOSE)
+            run = measurer.judged(workload, PURPOSE) if on is None else judge_after(measurer, workload, on, PURPOSE)
+            result, verdict = run
             match result:
                 case Measured(measurement):
                     assert verdict is not None
@@ -197,7 +200,7 @@ class Gate:
 
     def _alone(self, case: GateCase, limit: Budget) -> Comparison:
         """Judge the candidate alone, on a workload that the baseline's record lacks."""
-        first = self._read(Side.CANDIDATE, case.workload, limit, fresh=False)
+        first = self._read(Side.CANDIDATE, case, limit, fresh=False)
         if first is None:
             return Comparison(Change.UNSUPPORTED, "the candidate cannot run this workload")
         verdict = first.verdict
@@ -217,7 +220,7 @@ class Gate:
         try:
             next(probes)
             while True:
-                reading = self._read(Side.CANDIDATE, case.workload, limit, fresh=self._siblings(verdict) > 0)
+                reading = self._read(Side.CANDIDATE, case, limit, fresh=self._siblings(verdict) > 0)
                 readings += [reading] if reading else []
                 probes.send(reading.verdict if reading else None)
         except StopIteration as stop:
@@ -225,7 +228,8 @@ class Gate:
                 return judged(Change.INCONCLUSIVE, "what was to confirm it said nothing")
             if not stop.value.confirmed:
                 return judged(Change.HEALTHY, "it did not show again", 1.0 - self._chances.false_negative_rate)
-        if any(known.explains(case.workload) for known in self.cases if known.kind is CaseOrigin.BASELINE):
+        baseline = [known for known in self.cases if known.kind is CaseOrigin.BASELINE]
+        if case in baseline or any(known.explains(case.workload) for known in baseline):
             return judged(Change.STILL, "an anomaly of the baseline explains it")
         return judged(Change.INCONCLUSIVE, "it shows, and the baseline never measured this workload")
 
@@ -243,7 +247,7 @@ class Gate:
         if measurer.budget.spent(measurer.elapsed_seconds, measurer.runs):
             return None
         present = [result.case for result in self._results if result.change.shows]
-        known = [case.mfs for case in present if case.symptom and case.complete]
+        known = [case.mfs for case in present if case.symptom and case.complete and case.on is None]
         summary = self.engine(known).run()
         rest = self._limit(1.0)
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):
@@ -284,6 +288,8 @@ class Gate:
                 found_at_seconds=self.candidate.elapsed_seconds,
                 extraction_runs=0,
                 complete=case.symptom is not None and case.complete,
+                history=case.on.before if case.on else (),
+                made_for=case.on.made_for if case.on else None,
             )
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
-from collie.campaign.single_run import JudgedRun
+from collie.campaign.single_run import JudgedRun, Phase
 from collie.counters.catalog import Counter
 from collie.detect.bounds import CalibrationPoint
 from collie.detect.confirm import Reliability
@@ -23,6 +23,7 @@ from collie.search.anomaly import Anomaly
 from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import render
 
 if TYPE_CHECKING:  # they need numpy, and a bundle imports this module without numpy
@@ -93,6 +94,7 @@ def render_search(
         "seed": header.seed,
         "dropped": plain(dropped),
         "runs": summary.runs,
+        "set_ups": summary.set_ups,
         "failed_runs": sum(summary.failed_runs.values()),
         "elapsed_seconds": plain(summary.elapsed_seconds),
         "wall_seconds": plain(wall_seconds),
@@ -105,6 +107,8 @@ def render_search(
         "path_killers": [{"run": each.run, "workload": render(each.workload)} for each in summary.path_killers],
         "pairs": summary.pairs,
         "pairs_set_aside": dict(summary.set_aside),
+        "repeated_phases": summary.repeated_phases,
+        "changed_phases": summary.changed_phases,
         "unconfirmed": [_unconfirmed(suspicion) for suspicion in summary.unconfirmed],
         "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],
     }
@@ -136,15 +140,37 @@ def render_safety(safety: SafetyRecord) -> Json:
     return document
 
 
+def render_measures(judged: Sequence[JudgedRun]) -> Json:
+    """Return the object of `collie measure`: that of the run, or a list of several in order."""
+    if len(judged) == 1:
+        return render_measure(judged[0])
+    return {"schema_version": SCHEMA_VERSION, "measurements": [_measured(each) for each in judged]}
+
+
 def render_measure(judged: JudgedRun) -> Json:
-    """Return the object of `collie measure`, samples included."""
+    """Return the object of one measured workload, samples included."""
+    return {"schema_version": SCHEMA_VERSION, **_measured(judged)}
+
+
+def _measured(judged: JudgedRun) -> Json:
     return {
-        "schema_version": SCHEMA_VERSION,
+        **_phase(judged.phase),
         "workload": render(judged.workload),
         **_result(judged.result),
         "plain_sibling": render(judged.sibling),
         "bound": plain(judged.bound),
         "verdict": plain(judged.verdict),
+    }
+
+
+def _phase(phase: Phase | None) -> Json:
+    if phase is None:
+        return {}
+    return {
+        "set_up": phase.set_up,
+        "phase": phase.number,
+        "made_for": render(phase.made_for),
+        "new_set_up_because": phase.apart or None,
     }
 
 
@@ -167,9 +193,19 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
             for control in reproduction.controls
         ],
         "uncontrolled": plain(reproduction.uncontrolled),
+        "set_up": _set_up(reproduction.on),
+        "alone": None
+        if (alone := reproduction.alone) is None
+        else {**_trial(alone, reproduction), "explains": reproduction.explains(alone)},
         "ended_by": reproduction.ended_by,
         "fingerprint_difference": render_differences(changed),
     }
+
+
+def _set_up(on: SetUp | None) -> Json | None:
+    if on is None:
+        return None
+    return {"made_for": render(on.made_for), "before": [render(phase) for phase in on.before]}
 
 
 def _signature(reproduction: Reproduction) -> Json | None:
@@ -240,6 +276,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "shown_ratio_interval": _interval(anomaly.shown_interval),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
+        "set_up": _set_up(anomaly.set_up),
         "telling": plain(anomaly.telling),
         "hint": anomaly.hint,
     }

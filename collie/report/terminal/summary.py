@@ -9,14 +9,16 @@ from rich.console import Console
 from rich.text import Text
 
 from collie.campaign.reproduce import Reproduction
-from collie.campaign.single_run import JudgedRun
+from collie.campaign.single_run import JudgedRun, Phase
 from collie.campaign.summary import Score, Summary, Unconfirmed
 from collie.detect.bounds import Bound
+from collie.detect.interval import wilson
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
 from collie.report.quantities import (
+    effort,
     interval,
     latency,
     name_testbed,
@@ -52,7 +54,7 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
 def render_measurement(judged: JudgedRun) -> str:
     """Return the measurement of one run, with every counter."""
     result = judged.result
-    lines: list[Line] = [Text(_traffic(judged), "bold")]
+    lines: list[Line] = [*_phase(judged.phase), Text(_traffic(judged), "bold")]
     if isinstance(result, SetupFailed):
         lines += [Text(f"could not be set up: {result.cause}", "bold red"), f"    {result.detail}"]
     elif isinstance(result, HostLost):
@@ -65,6 +67,13 @@ def render_measurement(judged: JudgedRun) -> str:
     elif isinstance(result, Unsupported):
         lines.append(Text(f"unsupported: {result.reason}", "bold yellow"))
     return _styled(lines)
+
+
+def _phase(phase: Phase | None) -> Iterator[Line]:
+    if phase is None:
+        return
+    because = f": {phase.apart}" if phase.apart and phase.number == 1 else ""
+    yield Text(f"set-up {phase.set_up}, phase {phase.number}{because}", "dim")
 
 
 def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:
@@ -91,7 +100,7 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
     found = "No anomaly" if count == 0 else format_count(count, "anomaly")
     return Text.assemble(
         (f"{found} on {name_testbed(header.testbed)}", "bold red" if count else "bold green"),
-        f" in {runs(summary.runs)}: {format_seconds(summary.elapsed_seconds)} of testbed time,"
+        f" in {effort(summary.runs, summary.set_ups)}: {format_seconds(summary.elapsed_seconds)} of testbed time,"
         f" {format_seconds(wall_seconds)} of yours",
     )
 
@@ -157,6 +166,9 @@ def _notes(summary: Summary) -> Iterator[str]:
         )
     if summary.ended_by == "coverage":
         yield "Ended early: what was found explains all that could still be proposed."
+    if (carried := wilson(summary.changed_phases, summary.repeated_phases)) is not None:
+        repeated = format_count(summary.repeated_phases, "normal phase")
+        yield f"{summary.changed_phases} of {repeated} differed on a set-up of its own: carry-over in {interval(carried)}."
     if summary.trust:
         yield f"{_capital(summary.trust.sentence)}."
     if summary.discovery_estimate:

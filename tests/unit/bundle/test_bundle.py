@@ -34,6 +34,8 @@ from collie.errors import CollieError, ContentError, InventoryError, UsageError
 from collie.inventory.fingerprint import Fingerprint
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
+from collie.workloads.workload import Workload
 from tests.support.strict_json import through_json
 
 AT_DISCOVERY = CountersAtDiscovery(
@@ -61,6 +63,31 @@ def test_every_anomaly_of_the_paper_can_be_exported_and_read_again(number: int) 
 def test_what_it_showed_and_was_found_on_comes_back() -> None:
     one = replace(bundle(), at_discovery=AT_DISCOVERY, fingerprints=FINGERPRINTS, verify=True)
     assert decode(through_json(encode(one))) == one
+
+
+def after(*before: Workload) -> Bundle:
+    """Return a bundle of an anomaly that needs a large set-up, and these phases on it."""
+    one = bundle()
+    made_for = one.plan.anomaly.with_(qps=2 * one.plan.anomaly.qps)
+    return replace(one, plan=replace(one.plan, on=SetUp(made_for, before)))
+
+
+def test_the_phases_that_it_needs_come_back_and_are_named() -> None:
+    large = after().plan.on
+    assert large is not None
+    one = after(large.made_for)
+    assert decode(through_json(encode(one))) == one
+    more = f"qps {large.made_for.qps}"
+    assert f"    1. {more}\n" in about(one, "file.pyz")
+    assert decode(through_json(encode(after()))) == after()
+    said = " ".join(about(after(), "file.pyz").split())
+    assert f"for traffic with {more}." in said
+    assert "phases first" not in said
+
+
+def test_only_a_bundle_with_phases_is_too_new_for_an_earlier_collie() -> None:
+    assert (encode(bundle())["bundle_version"], encode(after())["bundle_version"]) == (1, 2)
+    assert "set_up" not in encode(bundle())
 
 
 def test_the_catalogs_come_back() -> None:
@@ -125,7 +152,7 @@ def test_a_bundle_is_read_and_nothing_of_it_is_run_or_unpacked(tmp_path: Path) -
         (b"[" * 100_000, "is wrong"),
         (b"\xff\xfe\x00", "is wrong"),
         (b"[]", "something is missing"),
-        (b'{"bundle_version": 2}', "its version is 2"),
+        (b'{"bundle_version": 3}', "its version is 3"),
         (b'{"bundle_version": NaN}', "NaN is no number"),
         (changed(lambda raw: raw.pop("thresholds")), "something is missing"),
         (changed(lambda raw: raw["anomaly"]["workload"].update(qps=10**9)), "memory regions"),
@@ -143,6 +170,11 @@ def test_a_bundle_is_read_and_nothing_of_it_is_run_or_unpacked(tmp_path: Path) -
         (changed(lambda raw: raw["thresholds"].update(pause_ratio=10**400)), "is not a number"),
         (changed(lambda raw: raw.update(sentence="\ud800")), "steer a terminal"),
         (changed(lambda raw: raw["anomaly"]["workload"].update(sge_count=10**12)), "too large"),
+        (changed(lambda raw: raw.update(set_up={"made_for": raw["anomaly"]["workload"]})), "something is missing"),
+        (
+            changed(lambda raw: raw.update(set_up={"made_for": raw["anomaly"]["plain_sibling"], "before": []})),
+            "does not fit its set-up",
+        ),
         (changed(lambda raw: raw.update(fingerprints={"a": {"nic": 7}})), "is not keys and values"),
     ],
 )

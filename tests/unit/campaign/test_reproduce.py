@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collie.campaign.reproduce import Reproduced
+from dataclasses import replace
+
+from collie.campaign.budget import Budget
+from collie.campaign.reproduce import Reproduced, planned, reproduce
 from collie.campaign.single_run import Case
 from collie.detect.symptom import Symptom
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, QpType
 from tests.support.planted import MANY_SGES, SPACE
 from tests.support.searches import CASE, bench
@@ -40,6 +44,40 @@ def test_a_control_that_still_shows_explains_nothing() -> None:
 
 def test_an_anomaly_that_is_gone_does_not_reproduce() -> None:
     assert bench(FakeTestbed()).reproduce(CASE, repeat=5, controls=False).answer is Reproduced.NO
+
+
+LARGE = CASE.workload.with_(qps=64, mrs_per_qp=4)
+"""The phase that brings the anomaly, and the set-up for it."""
+AFTER = Planted(MANY_SGES, after=Mfs((Condition("qps", Op.AT_LEAST, 64),)))
+AFTER_CASE = replace(CASE, on=SetUp(LARGE, (LARGE, CASE.workload)))
+
+
+def test_an_anomaly_that_needs_phases_before_it_is_run_after_them() -> None:
+    testbed = FakeTestbed((AFTER,))
+    found = bench(testbed).reproduce(AFTER_CASE, repeat=3, controls=False)
+    assert (found.answer, found.on, found.alone) == (Reproduced.YES, AFTER_CASE.on, None)
+    plain = SPACE.base
+    assert testbed.measured == [plain, LARGE, CASE.workload, CASE.workload] * 3
+    assert bench(testbed).reproduce(CASE, repeat=3, controls=False).answer is Reproduced.NO
+
+
+def test_its_controls_follow_the_same_phases_and_one_leaves_them_out() -> None:
+    found = bench(FakeTestbed((AFTER,))).reproduce(AFTER_CASE, repeat=3, controls=True)
+    assert [(control.broken, control.normal) for control in found.controls] == [(MANY_SGES.conditions[0], 3)]
+    assert found.uncontrolled == (MANY_SGES.conditions[1],)  # its set-up has no queue pairs for loopback
+    assert found.alone is not None
+    assert found.explains(found.alone) is True
+    always = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(AFTER_CASE, repeat=3, controls=True)
+    assert always.alone is not None
+    assert always.explains(always.alone) is False
+
+
+def test_a_budget_that_ends_before_the_last_control_leaves_it_out() -> None:
+    measurer = bench(FakeTestbed((AFTER,)))._measurer
+    measurer.budget = Budget(runs=4)
+    plan = planned(AFTER_CASE.workload, Mfs(()), SPACE, AFTER_CASE.on)
+    found = reproduce(measurer, plan, Symptom.PAUSE, repeat=3, controls=True)
+    assert (found.alone, len(found.trial.readings), found.ended_by != "") == (None, 1, True)
 
 
 def test_inconclusive_runs_leave_the_answer_open() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collie.detect.symptom import Symptom
 from collie.search.anomaly import Anomaly, anomaly_id, require_id
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, QpType, Workload
 
 
@@ -15,6 +18,25 @@ def test_every_name_of_a_case_makes_an_id(name: str) -> None:
     assert require_id(anomaly_id(name))
     assert anomaly_id(name) != anomaly_id(name + "2")
     assert anomaly_id("prod-a1.without-qps-min") == "prod-a1.without-qps-min"
+
+
+def test_what_an_anomaly_needs_before_it_is_named() -> None:
+    alone = finding(Condition("loopback", Op.EQUAL, True), complete=True)
+    larger = alone.workload.with_(qps=8, mr_bytes=1 << 20)
+    needs = "Any traffic (seen with UC WRITE) when loopback traffic runs beside it"
+    assert alone.set_up is None
+    assert replace(alone, made_for=larger).sentence == (
+        f"{needs}, only on a set-up for traffic with mr_bytes 1 MiB and qps 8: host b sends pause."
+    )
+    before = (larger.with_(opcode=Opcode.SEND), alone.workload)
+    after = replace(alone, made_for=larger, history=before)
+    assert after.set_up == SetUp(larger, before)
+    assert after.sentence == (
+        f"{needs}, only after a phase with mr_bytes 1 MiB, opcode SEND and qps 8 and then a phase with the same "
+        "traffic on the same set-up: host b sends pause."
+    )
+    unexplained = replace(after, mfs=Mfs(()), complete=False)
+    assert unexplained.sentence.startswith("UC WRITE, not explained yet, only after a phase with")
 
 
 def finding(*conditions: Condition, complete: bool) -> Anomaly:

@@ -22,7 +22,7 @@ WITNESSES = [pytest.param(name, one, id=f"{name}-{one.mechanism}") for name in N
 POINTS = [SPACE.sample(Random(seed)) for seed in range(300)]
 
 M = Mechanism
-F = frozenset(M) - {M.TRANSMIT_STAGING, M.PENDING_READS, M.DUPLEX_ARBITER}
+F = frozenset(M) - {M.TRANSMIT_STAGING, M.PENDING_READS, M.DUPLEX_ARBITER, M.IDLE_FLOWS}
 EXPECTED = {
     "A": {M.DATAGRAM_PREFETCH, M.READ_SLOW_PATH, M.RELIABLE_PREFETCH, M.CONTEXT_CACHE},
     "B": {

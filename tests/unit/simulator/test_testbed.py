@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,13 +22,15 @@ from collie.simulator.mechanism import Mechanism
 from collie.simulator.noise import FAILURES
 from collie.simulator.readings import COUNTERS, FLEET_COUNTERS
 from collie.simulator.subsystem import SUBSYSTEM_FOLDER, SubsystemFile
-from collie.simulator.testbed import SimulatedTestbed, elapsed_seconds
+from collie.simulator.testbed import PHASE_SECONDS, SimulatedTestbed, elapsed_seconds
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Connection, Direction, Memory, Opcode, QpType, Workload
 
 F = load_subsystem("F", SubsystemFile)
 CATALOG = load_catalog("simulated")
 SPACE = load_space("nsdi22")
 PLAIN = SPACE.base
+TRIGGERS = {witness.mechanism: witness.trigger for witness in F.witnesses}
 RUNS = 3000
 
 
@@ -160,6 +163,57 @@ def test_a_run_takes_twenty_to_sixty_seconds() -> None:
     assert 20 < elapsed_seconds(PLAIN) < elapsed_seconds(PLAIN.with_(qps=80)) < 60
 
 
+def test_the_first_phase_takes_the_time_of_the_set_up_and_each_further_one_its_window() -> None:
+    silent, large = simulated(noise=0), PLAIN.with_(qps=80, mrs_per_qp=64)
+    first, second = silent.measure(PLAIN, 1, on=SetUp(large)), silent.measure(PLAIN, 2, on=SetUp(large, (PLAIN,)))
+    assert first.elapsed_seconds == elapsed_seconds(large) > elapsed_seconds(PLAIN)
+    assert second.elapsed_seconds == PHASE_SECONDS == 8
+    assert measured(first) == measured(second)
+
+
+def test_a_run_on_the_set_up_of_its_own_workload_is_like_a_run_alone() -> None:
+    noisy = simulated()
+    for run, workload in enumerate([PLAIN, *(witness.trigger for witness in F.witnesses)]):
+        alone, phase = (
+            measured(noisy.measure(workload, run)),
+            measured(noisy.measure(workload, run, on=SetUp(workload))),
+        )
+        assert phase == alone
+        assert dict(phase.latency) == dict(alone.latency)
+
+
+def test_longer_gather_lists_of_the_set_up_make_longer_receives() -> None:
+    """The workload has one entry. Receives with room for eight take four times the memory of two."""
+    silent, trigger = simulated(noise=0), TRIGGERS[Mechanism.RELIABLE_RECEIVE_CACHE].with_(sge_count=1)
+    alone, short, long = (
+        measured(silent.measure(trigger, 1, on=SetUp(trigger.with_(sge_count=entries)))) for entries in (1, 2, 8)
+    )
+    rates = [each.host("b").delivered_bps or 0.0 for each in (alone, short, long)]
+    assert rates[0] > 1.1 * rates[1] > 1.1 * rates[2]
+    wait = [each.latency["a-b"].median_seconds or 0.0 for each in (alone, short, long)]
+    assert wait[0] < wait[1] < wait[2]
+
+
+def test_capacity_that_a_phase_leaves_idle_costs_nothing() -> None:
+    """Caches keep what is used: the docs name the reason for each resource."""
+    silent = simulated(noise=0)
+    larger = {"qps": 640, "mrs_per_qp": 128, "mr_bytes": 1 << 22, "send_wq_depth": 1024, "recv_wq_depth": 1024}
+    flows = {"direction": Direction.BIDIRECTIONAL, "loopback": True}
+    for workload in (PLAIN, Workload(opcode=Opcode.SEND, qps=16, wqe_batch=4, messages=(1024,))):
+        set_up = SetUp(workload.with_(**larger, **flows))
+        assert set_up.misfit(workload) is None
+        assert measured(silent.measure(workload, 1, on=set_up)) == measured(silent.measure(workload, 1))
+
+
+def test_only_the_phase_that_makes_the_set_up_can_fail_to_or_pauses_for_it(many: list[RunResult]) -> None:
+    noisy, on = simulated(), SetUp(PLAIN, (PLAIN,))
+    failed = [run for run, result in enumerate(many) if isinstance(result, SetupFailed)]
+    assert all(isinstance(noisy.measure(PLAIN, run, on=on), Measured) for run in failed)
+    assert all(isinstance(noisy.measure(PLAIN, run, on=SetUp(PLAIN)), SetupFailed) for run in failed)
+    early = [measured(noisy.measure(PLAIN, run, on=on)).series[1].values["tx_pause_ratio"] or 0.0 for run in range(100)]
+    assert max(early) < 0.001
+
+
 def test_what_the_host_does_not_have_is_unsupported() -> None:
     bare = F.with_part("host", gpu=False, sockets=1)
     on_bare = SimulatedTestbed(bare, CATALOG)
@@ -172,6 +226,17 @@ def test_it_says_what_it_is() -> None:
     info = simulated().info
     assert (info.kind, info.name, info.virtual_time) == ("simulated", "F", True)
     assert info.description["relaxed_ordering"] == "per_mkey"
+
+
+def test_a_part_that_an_earlier_collie_lacked_changes_no_fingerprint_until_it_limits() -> None:
+    """Else a campaign of an earlier Collie could not be resumed."""
+
+    def hardware(file: SubsystemFile) -> object:
+        return SimulatedTestbed(file, CATALOG).info.fingerprints["F"].values["subsystem"]["hardware"]
+
+    earlier = F.hardware.model_dump_json(exclude={"flow_table"})
+    assert hardware(F) == sha256(earlier.encode()).hexdigest()[:16]
+    assert hardware(F.with_part("flow_table", idle_entries=64)) != hardware(F)
 
 
 def test_settings_change_by_name() -> None:

@@ -18,6 +18,7 @@ from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html.page import environment, render_report, write_page, write_report
+from collie.report.html.representative_runs import number_of, sibling_run, simplest_run
 from collie.report.html.unanswered import unanswered
 from collie.report.html.view import campaign_view
 from collie.search.likely_cause import DiscriminatingCounter, hint
@@ -96,6 +97,50 @@ def test_the_page_claims_what_fresh_runs_show() -> None:
     assert text in Page(page).text
     assert "16 of 17" not in Page(page).text
     assert '<data value="8" data-source="anomalies/a1/fresh_shows">8</data>' in page
+
+
+def test_the_page_names_the_phases_that_it_displays() -> None:
+    """The first half of the runs are phases of one set-up, and the displayed runs are among them."""
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    for record in full.runs():
+        roomy = record.workload.with_(qps=2 * record.workload.qps)
+        store.add_run(replace(record, set_up=2, made_for=roomy) if 2 <= record.run < 36 else record)
+    for anomaly in full.anomalies():
+        store.add_anomaly(anomaly)
+    html = render_report(store, ReportContext("campaigns/my example", SPACE))
+    assert '<data value="71" data-source="runs">71</data>' in html
+    assert '<data value="38" data-source="set_ups">38</data>' in html
+    text = Page(html).text
+    assert "Found in run 3 (phase 2 on the set-up of run 2), confirmed" in text
+    shown = "in run 34 (phase 33 on the set-up of run 2), which confirmed it, and under its plain sibling in run 1 Host"
+    assert f"What the hosts showed {shown}" in text
+
+
+def test_a_run_on_a_set_up_of_its_own_stands_for_its_workload() -> None:
+    """A phase of a larger set-up can show what the set-up brought about."""
+    store = MemoryStore(HEADER)
+    fill(store)
+    anomaly, records = store.anomalies()[1], list(store.runs())
+    looping = next(r for r in records if r.workload == anomaly.workload)
+    siblings = [r for r in records if r.workload == plain_sibling(anomaly.workload, SPACE)]
+    for chosen, same in (
+        (simplest_run, [r for r in records if r.workload == anomaly.workload]),
+        (lambda _, runs: sibling_run(looping, runs, SPACE), siblings),
+    ):
+        measured = [r for r in same if isinstance(r.result, Measured)]
+        assert len(measured) > 2
+        usual = chosen(anomaly, records)
+        for alone in (measured[0], measured[-1]):
+            larger = [r if r is alone else _phase(r, qps=1024) for r in records]
+            assert chosen(anomaly, larger) == alone
+            equal = [r if r is alone else _phase(r) for r in records]
+            assert number_of(chosen(anomaly, equal)) == number_of(usual), "its set-up would be the same"
+        assert number_of(chosen(anomaly, [_phase(r, qps=1024) for r in records])) == number_of(usual)
+
+
+def _phase(record: RunRecord, **larger: int) -> RunRecord:
+    return replace(record, set_up=1, made_for=record.workload.with_(**larger))
 
 
 def test_the_page_compares_with_the_plain_sibling(html: str) -> None:

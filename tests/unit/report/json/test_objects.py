@@ -9,7 +9,7 @@ from enum import StrEnum
 import pytest
 
 from collie.campaign.reproduce import CountersAtDiscovery, Reproduction, Trial
-from collie.campaign.single_run import JudgedRun
+from collie.campaign.single_run import JudgedRun, Phase
 from collie.campaign.summary import Summary, Unconfirmed
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import GeneratorHealth, Victim
@@ -17,9 +17,10 @@ from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
-from collie.report.json.objects import plain, render_measure, render_reproduction, render_search
+from collie.report.json.objects import plain, render_measure, render_measures, render_reproduction, render_search
 from collie.report.terminal.summary import render_measurement, render_trials
-from collie.workloads.workload import Workload, render
+from collie.workloads.setup import SetUp
+from collie.workloads.workload import Opcode, Workload, render
 from tests.support.campaigns import HEADER
 from tests.support.strict_json import through_json
 from tests.support.summaries import SCORE
@@ -32,6 +33,7 @@ SEARCH_KEYS = [
     "seed",
     "dropped",
     "runs",
+    "set_ups",
     "failed_runs",
     "elapsed_seconds",
     "wall_seconds",
@@ -61,6 +63,7 @@ ANOMALY_KEYS = [
     "shown_ratio_interval",
     "revised",
     "same_as",
+    "set_up",
     "telling",
     "hint",
 ]
@@ -73,7 +76,7 @@ def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
     assert document["schema_version"] == 1
     assert document["campaign"] == "example"
     assert document["testbed"] == {"kind": "simulated", "subsystem": "F"}
-    assert (document["runs"], document["failed_runs"]) == (71, 3)
+    assert (document["runs"], document["set_ups"], document["failed_runs"]) == (71, 71, 3)
     assert (document["elapsed_seconds"], document["wall_seconds"]) == (1800.25, 12.3)
     first = document["anomalies"][0]
     assert first["features"] == [
@@ -159,6 +162,21 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
     assert document["plain_sibling"]["qps"] == 16
 
 
+def test_several_measured_workloads_name_their_set_ups(judged: JudgedRun) -> None:
+    assert render_measures([judged]) == render_measure(judged), "one workload prints what it always did"
+    made_for = judged.workload.with_(qps=64)
+    runs = [replace(judged, phase=phase) for phase in (Phase(1, 1, made_for), Phase(2, 1, made_for, "mtu differs"))]
+    document = through_json(render_measures(runs))
+    assert list(document) == ["schema_version", "measurements"]
+    first, second = document["measurements"]
+    assert list(first)[:5] == ["set_up", "phase", "made_for", "new_set_up_because", "workload"]
+    assert (first["set_up"], first["phase"], first["made_for"]["qps"]) == (1, 1, 64)
+    assert (first["new_set_up_because"], second["new_set_up_because"]) == (None, "mtu differs")
+    assert second["verdict"]["symptom"] == "pause"
+    assert render_measurement(runs[1]).startswith("set-up 2, phase 1: mtu differs\n")
+    assert render_measurement(replace(runs[0], phase=Phase(1, 2, made_for))).startswith("set-up 1, phase 2\n")
+
+
 def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
     assert isinstance(judged.result, Measured)
     assert through_json(render_measure(judged))["measurement"]["victim"] is None
@@ -203,6 +221,27 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
     assert (interval["method"], interval["confidence"], interval["high"]) == ("wilson", 0.95, 1.0)
     assert interval["low"] == pytest.approx(0.342, abs=1e-3)  # of the two runs that said anything
     assert (document["delivered_bps"], control["delivered_bps"]) == ([60e6, 40e6, None], [1e9, 1e9, 1e9])
+
+
+def test_reproduce_says_what_ran_before_and_whether_it_matters(reproduction: Reproduction) -> None:
+    before, large = Workload(qps=8), Workload(opcode=Opcode.SEND, qps=64, mrs_per_qp=2)
+    document = through_json(render_reproduction("nsdi22-01", reproduction))
+    assert (document["set_up"], document["alone"]) == (None, None)
+    alone = replace(reproduction.controls[0], broken=None)
+    found = replace(reproduction, on=SetUp(large, (before, large)), alone=alone)
+    document = through_json(render_reproduction("nsdi22-01", found))
+    assert document["set_up"] == {"made_for": render(large), "before": [render(before), render(large)]}
+    assert (document["alone"]["shown"], document["alone"]["explains"]) == (0, True)
+    lines = render_trials("nsdi22-01", found).splitlines()
+    assert lines[2] == (
+        "    each run on one set-up, after a phase with opcode WRITE and qps 8 and then a phase with mrs_per_qp 2"
+    )
+    assert "on a set-up of its own: pause in 0 of 3 runs, normal in 3" in lines
+    assert "    it shows there, too: it needs no other set-up and no phase before it" not in lines
+    needless = replace(found, on=SetUp(large), alone=replace(alone, readings=reproduction.trial.readings))
+    lines = render_trials("nsdi22-01", needless).splitlines()
+    assert lines[2] == "    each run on a set-up for mrs_per_qp 2"
+    assert "    it shows there, too: it needs no other set-up and no phase before it" in lines
 
 
 @pytest.mark.parametrize(
