@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -29,6 +29,7 @@ QP_TYPES = (QpType.RC, QpType.RC, QpType.UC, QpType.UD)
 SAME_RECEIVES = 0.4
 DRAWS = 400
 DRAIN_SECONDS = 8.0
+SAMPLE_SECONDS = 20.0
 _TOPOLOGY = ("requesters", "responders", "remote")
 
 
@@ -125,7 +126,9 @@ class PhaseSequence:
             return agent.ask("stop", drain_seconds=DRAIN_SECONDS, deadline_seconds=DRAIN_SECONDS + 10)
 
         requesters = {"ab".index(flow.requester) for flow in flows(workload)}
-        stopped = list(pool.map(stop, [self._agents[place] for place in sorted(requesters)]))
+        asked = [pool.submit(stop, self._agents[place]) for place in sorted(requesters)]
+        wait(asked)  # a request to an agent must not overtake the answer to another
+        stopped = [each.result() for each in asked]
         stopped += [stop(agent) for place, agent in enumerate(self._agents) if place not in requesters]
         self._outcome.phases[f"{workload.qp_type}"] += 1
         self._outcome.stragglers += sum(each["stragglers"] for each in stopped)
@@ -141,8 +144,10 @@ class PhaseSequence:
     def _check(self, name: str, workload: Workload) -> None:
         totals: dict[str, Any] = {}
         for agent in self._agents:
-            before = agent.samples[-1]["n"]
+            before, late = agent.samples[-1]["n"], time.monotonic() + SAMPLE_SECONDS
             while agent.samples[-1]["n"] < before + 2:  # one that began after everything had stopped
+                if time.monotonic() > late:
+                    raise TimeoutError(f"{name}: {agent.host.name} sends no samples any more: {agent.events}")
                 time.sleep(0.02)
             totals |= agent.samples[-1]["flows"]
         completed = {}
