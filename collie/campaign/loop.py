@@ -52,7 +52,7 @@ from collie.detect.reading import reading_of
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
-from collie.search.phases import roomy
+from collie.search.phases import answers, roomy
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.feature import Mfs
@@ -251,7 +251,7 @@ class SearchLoop:
         other = None
         for _ in range(_PHASE_TRIES):
             proposal = self._proposal(set_up)
-            if proposal is not None and set_up.misfit(proposal.workload) is None:
+            if proposal is not None and self._space.misfit(proposal.workload, set_up.made_for) is None:
                 return proposal
             other = proposal or other
         if other is not None:
@@ -539,7 +539,7 @@ class SearchLoop:
         """
         if about is None:
             return PhaseOf(probe, first=True)
-        if lane.set_up is not None and lane.set_up.misfit(probe) is None:
+        if lane.set_up is not None and answers(self._space, probe, lane.set_up):
             return PhaseOf(lane.set_up.made_for)
         likely = [about.workload, self._space.base]
         if about.verdict.symptom is Symptom.LOW_THROUGHPUT:
