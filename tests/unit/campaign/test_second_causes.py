@@ -18,7 +18,7 @@ from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom
 from collie.ports import Measured
-from collie.search.anomaly import KnownAnomalies
+from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.strategy import Answer
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
@@ -52,10 +52,25 @@ class Scripted:
         self.told.append(workload)
 
 
-def campaign(planted: Sequence[Planted], proposals: Sequence[Workload], runs: int = 250) -> tuple[Summary, ListSink]:
-    testbed, store, sink = FakeTestbed(planted), MemoryStore(HEADER), ListSink()
+class EveryState(MemoryStore):
+    """Remembers every state of its anomalies."""
+
+    def __init__(self) -> None:
+        super().__init__(HEADER)
+        self.states: list[Anomaly] = []
+
+    def add_anomaly(self, anomaly: Anomaly) -> None:
+        self.states.append(anomaly)
+        super().add_anomaly(anomaly)
+
+
+def campaign(
+    planted: Sequence[Planted], proposals: Sequence[Workload], store: MemoryStore | None = None
+) -> tuple[Summary, ListSink]:
+    testbed, sink = FakeTestbed(planted), ListSink()
+    store = store or MemoryStore(HEADER)
     bounds = Bounds(testbed.specification, Calibration(), SPACE)
-    measurer = Measurer(testbed, store, bounds, Thresholds(), Budget(runs=runs), sink)
+    measurer = Measurer(testbed, store, bounds, Thresholds(), Budget(runs=250), sink)
     strategy = Scripted(list(proposals))
     return SearchLoop(measurer, store, strategy, SPACE, AT_THE_END, sink, KnownAnomalies(())).run(), sink
 
@@ -80,7 +95,8 @@ def test_a_covered_anomaly_is_joined_only_after_its_controls() -> None:
 
 
 def test_a_second_cause_behind_a_covered_anomaly_takes_its_place_and_is_explained_later() -> None:
-    summary, sink = campaign([Planted(LOOPBACK), Planted(SGES)], [FIRST, COVERED])
+    store = EveryState()
+    summary, sink = campaign([Planted(LOOPBACK), Planted(SGES)], [FIRST, COVERED], store)
     assert sink.of(AnomalyMerged) == []
     first, second = summary.anomalies
     assert (first.mfs, second.mfs) == (LOOPBACK, SGES)
@@ -92,6 +108,7 @@ def test_a_second_cause_behind_a_covered_anomaly_takes_its_place_and_is_explaine
     ran = controls(sink, explained[1])
     assert len(ran) >= 3
     assert set(ran) == {COVERED.with_(loopback=False)}
+    assert [each.workload for each in store.states if each.id == "a2" and not each.complete] == [COVERED, ran[0]]
 
 
 def test_a_second_cause_that_needs_the_same_conditions_is_explained_inside_the_first_set() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from random import Random
 
 import pytest
@@ -57,6 +58,21 @@ def test_the_estimate_begins_with_the_declared_rate() -> None:
     assert found is not None
     assert (found.judged_runs, found.dropped) == (100, 1)
     assert found.healthy_false_positive_rate == pytest.approx(6 / 200)
+
+
+def test_the_printed_chance_is_that_of_every_run_under_the_rule_of_its_time() -> None:
+    trust, rules = Trust(LOOSE, Noise(stray_rate=STRAY)), []
+    for number in range(60):
+        rules.append(trust.rule)
+        trust.judged()
+        if number % 20 == 10:
+            trust.dropped()
+    assert len(set(rules)) > 1
+    found = trust.reliability
+    assert found is not None
+    stray = (100 * STRAY + 3) / 160
+    none = prod(1.0 - stray * odds(until, stray).confirmed for until in rules)
+    assert found.false_chance == pytest.approx(1.0 - none)
 
 
 # --- Printed chances against outcomes ---------------------------------------------------------------------------------
