@@ -74,16 +74,17 @@ class HeardChannel:
         self._asked: dict[int, str] = {}
 
     def send_line(self, line: str) -> None:
-        """Note a request."""
-        request = json.loads(line)
-        self._asked[request["id"]] = request["do"]
-        self._log.note(request["do"])
+        """Note a request. The line before the first one is the agent's loader."""
+        if line.startswith("{"):
+            request = json.loads(line)
+            self._asked[request["id"]] = request["do"]
+            self._log.note(request["do"])
         self._channel.send_line(line)
 
     def read_line(self, timeout_seconds: float) -> str | None:
         """Note an answer."""
         line = self._channel.read_line(timeout_seconds)
-        if line is not None and '"event"' not in line[:12]:
+        if line is not None and line.startswith("{") and '"event"' not in line[:12]:
             answered = json.loads(line).get("id")
             if answered in self._asked:
                 self._log.note(self._asked[answered])

@@ -13,12 +13,12 @@ from . import facts, rdma_cm
 from .content import is_sink
 from .faults import AgentFault, bad_request
 from .lines import encode
-from .part import Part
 from .paths import AnyTraffic, DataPath, DataPaths
 from .pattern import fitting, payload_per_packet
 from .queues import GENERATION_MASK, QUEUE_MASK, build_queues, idle_queues
 from .resources import End, Resources
 from .totals import ATTENTION, RunTotals, Totals
+from .used_end import UsedEnd
 from .workload import FETCHING, RECEIVING, Workload, parse_workload
 
 # Time for polling flushed completions, within the deadline of ``destroy``.
@@ -61,7 +61,7 @@ class Engine:
         self.path: Optional[DataPath] = None
         self.resources: Optional[Resources] = None
         self.traffic: Optional[AnyTraffic] = None
-        self.parts: List[Part] = []
+        self.parts: List[UsedEnd] = []
         self._phases = 0
         self._buffer = b""
 
@@ -142,7 +142,9 @@ class Engine:
     def _do_phase(self, command: Dict[str, Any]) -> Dict[str, Any]:
         resources, traffic = self._prepared(), self._connected()
         ends = {end.key: end for end in resources.ends}
-        parts = [Part(ends[entry["key"]], parse_workload(entry["workload"]), entry["qps"]) for entry in command["ends"]]
+        parts = [
+            UsedEnd(ends[entry["key"]], parse_workload(entry["workload"]), entry["qps"]) for entry in command["ends"]
+        ]
         if not traffic.drain(LATE_SECONDS):
             raise AgentFault("setup", "phase", "work requests of the phase before are still outstanding")
         for part in parts:

@@ -20,10 +20,10 @@ from typing import Any, Callable, Dict, List, Sequence
 
 from .faults import AgentFault
 from .objects import Buffers
-from .part import Part
 from .pattern import GRH_BYTES, Chain, Proof, Request, fitting, send_chains
 from .resources import UD_QKEY
 from .totals import EndLayout
+from .used_end import UsedEnd
 from .verbs import Verbs
 from .workload import ATOMICS, FETCHING, SENDS, Workload
 
@@ -104,7 +104,7 @@ def _send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> 
     return int(flags)
 
 
-def build_queues(v: Verbs, part: Part, layout: EndLayout, generation: int) -> Dict[int, Queue]:
+def build_queues(v: Verbs, part: UsedEnd, layout: EndLayout, generation: int) -> Dict[int, Queue]:
     """Build the queues of an end that a phase changes, by number. Other receive queues go on where they are."""
     end = part.end
     if end.requester:
@@ -122,7 +122,7 @@ def idle_queues(first: int, count: int) -> Dict[int, Queue]:
 class _SendBuilder:
     """Builds the send queues of an end."""
 
-    def __init__(self, v: Verbs, part: Part, generation: int) -> None:
+    def __init__(self, v: Verbs, part: UsedEnd, generation: int) -> None:
         self.v, self.workload, self.end, self.generation = v, part.workload, part.end, generation
         self.chains = send_chains(self.workload, part.qps)
         proved = max(request.delivers.bytes for chain in self.chains for request in chain.requests)
@@ -198,7 +198,7 @@ def _scatter(v: Verbs, buffers: Buffers, pair: int, mr: int, segments: Sequence[
     return entries
 
 
-def _receive_queue(v: Verbs, part: Part, layout: EndLayout, first: int, generation: int) -> Queue:
+def _receive_queue(v: Verbs, part: UsedEnd, layout: EndLayout, first: int, generation: int) -> Queue:
     """Build the receive queue of queue pair ``first``, or of all if they share one, over their MRs in turn."""
     end, workload, plan = part.end, part.workload, part.receives
     assert plan is not None, "a queue pair without receives is not unfilled"

@@ -14,7 +14,6 @@ _SLOWER = 4.0
 """The last work requests of a queue pair may go at a part of the mean rate, if others have starved it."""
 _UNKNOWN_BPS = 1e8
 _ACK_UNIT_SECONDS = 4.096e-6
-_INFINITE_RETRIES = 7
 _RNR_MILLISECONDS = (
     655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0.32, 0.48, 0.64, 0.96, 1.28, 1.92,
     2.56, 3.84, 5.12, 7.68, 10.24, 15.36, 20.48, 30.72, 40.96, 61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52,
@@ -30,6 +29,5 @@ def drain_seconds(workload: Workload, measured: Measurement) -> float:
     seconds = _LEAST_SECONDS + _SLOWER * outstanding_bits / rate
     if workload.qp_type is QpType.RC:
         seconds += workload.retry_cnt * _ACK_UNIT_SECONDS * (1 << workload.timeout)
-        tries = min(workload.rnr_retry, _INFINITE_RETRIES)
-        seconds += tries * _RNR_MILLISECONDS[workload.min_rnr_timer] / 1000
+        seconds += workload.rnr_retry * _RNR_MILLISECONDS[workload.min_rnr_timer] / 1000
     return min(MOST_SECONDS, seconds)

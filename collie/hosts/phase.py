@@ -64,7 +64,7 @@ class FlowPlan:
         }
 
 
-class Phase:
+class HostPhase:
     """One workload on an open set-up."""
 
     def __init__(

@@ -20,7 +20,7 @@ from collie.detect.measurement import Measurement, Watch
 from collie.errors import TestbedError
 from collie.hosts.drain import drain_seconds
 from collie.hosts.endpoint import Endpoint, in_parallel
-from collie.hosts.phase import PREPARE_SECONDS, FlowPlan, Phase
+from collie.hosts.phase import PREPARE_SECONDS, FlowPlan, HostPhase
 from collie.hosts.processes import processes
 from collie.readings.policy import WindowPolicy
 from collie.workloads.workload import Workload
@@ -130,7 +130,7 @@ class OpenSetUp:
             TestbedError: a host or an agent is gone.
         """
         self.stands = False
-        phase = Phase(self._endpoints, workload, self._executor, verify=self._verify, victim=self.victim)
+        phase = HostPhase(self._endpoints, workload, self._executor, verify=self._verify, victim=self.victim)
         phase.prepare(self._object_seconds)
         measured = phase.watch(catalog, policy, watch)
         if not measured.stopped:  # a stopped run must end at once: `destroy` moves its queue pairs to ERR

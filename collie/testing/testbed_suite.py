@@ -203,7 +203,7 @@ class TestbedSuite:
 
     def test_a_set_up_that_is_not_there_is_made(self, testbed: Testbed) -> None:
         """A resumed campaign goes on with a set-up that ended with its process."""
-        on = SetUp(made_for_all(self.phases), self.phases[:2])
+        on = SetUp(made_for_all(self.phases), tuple(self.phases[:2]))
         assert _measured(testbed, self.phases[2], 1, on=on).stands
 
     def test_a_phase_that_its_watch_stops_ends_the_set_up(self, testbed: Testbed) -> None:

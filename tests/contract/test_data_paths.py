@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from collie.agent.faults import AgentFault
-from collie.agent.part import Part
 from collie.agent.paths import DataPath
 from collie.agent.pattern import GRH_BYTES
 from collie.agent.queues import build_queues
 from collie.agent.resources import End, Resources
 from collie.agent.totals import ATTENTION, RunTotals, Totals
+from collie.agent.used_end import UsedEnd
 from collie.agent.workload import parse_workload
 from tests.support.data_paths import GID, PATIENCE_SECONDS, TRAFFIC
 
@@ -53,7 +53,7 @@ class Loopback:
         }
         self.traffic = path.traffic(slots, self.resources.cqs, self.totals.words, pair_words, self.control)
         for end, layout in zip(ends, self.totals.ends, strict=True):
-            self.traffic.admit(build_queues(path.verbs, Part(end, parsed, parsed.qps), layout, 0))
+            self.traffic.admit(build_queues(path.verbs, UsedEnd(end, parsed, parsed.qps), layout, 0))
         self.traffic.begin()
 
     def serve(self, until: Callable[[], bool]) -> None:

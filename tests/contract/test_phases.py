@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from collie.agent.faults import AgentFault
-from collie.agent.part import Part
 from collie.agent.paths import DataPath
 from collie.agent.queues import GENERATION_SHIFT, build_queues
 from collie.agent.resources import End, Resources
 from collie.agent.totals import Totals
+from collie.agent.used_end import UsedEnd
 from collie.agent.workload import parse_workload
 from tests.support.data_paths import GID, PATIENCE_SECONDS
 from tests.support.forked import Forked
@@ -162,11 +162,11 @@ class OneEngine:
         for end, peer in (self.ends, self.ends[::-1]):
             self.resources.connect(end, self.resources.endpoint(peer))
 
-    def parts(self, **changes: Any) -> list[Part]:
+    def parts(self, **changes: Any) -> list[UsedEnd]:
         workload = parse_workload({**self._workload, **changes})
-        return [Part(end, workload, workload.qps) for end in self.ends]
+        return [UsedEnd(end, workload, workload.qps) for end in self.ends]
 
-    def post(self, parts: list[Part]) -> None:
+    def post(self, parts: list[UsedEnd]) -> None:
         for part in parts:
             for pair in part.unfilled:
                 part.end.posted[pair] = part.receives

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from benchmarks.agent_driver import RemoteAgent
+from collie import ports
 from collie.content.catalogs import load_catalog
 from collie.content.spaces import load_space
 from collie.hosts.testbed import HostsTestbed
 from collie.inventory.hosts import Pair
-from collie.ports import Measured, Remote, Testbed
+from collie.ports import Measured, Remote
 from collie.ssh.remote import SshRemote
 from collie.testing.testbed_suite import TestbedSuite
 from collie.workloads.setup import SetUp
@@ -53,7 +54,7 @@ class TestSetUpOnHosts(TestbedSuite):
     workloads = (Workload(**QUEUES),)
 
     @pytest.fixture
-    def testbed(self, pair: Pair) -> Iterator[Testbed]:
+    def testbed(self, pair: Pair) -> Iterator[ports.Testbed]:
         testbed = HostsTestbed(pair, SshRemote, load_catalog, policy=SHORT)
         yield testbed
         assert set(testbed.close().values()) == {0}

@@ -16,8 +16,11 @@ from collie.workloads.setup import TRAFFIC, SetUp, made_for_all
 from collie.workloads.space import Space
 from collie.workloads.workload import QpType, Workload, render
 
-PATIENT = {"timeout": 18, "retry_cnt": 7, "rnr_retry": 7, "requesters": 1, "responders": 1, "remote": True}
+PATIENT = {"timeout": 18, "retry_cnt": 7, "rnr_retry": 7, "min_rnr_timer": 12}
 """An emulated CPU answers late. A broken queue pair ends a sequence, and tests nothing more."""
+LEAST_RECEIVES = 16
+"""With one receive, a full send queue takes longer than the drain may take: each message waits for a timer."""
+TWO_HOSTS = {"requesters": 1, "responders": 1, "remote": True}
 SMALL = {"qps": 8, "mrs_per_qp": 4, "mr_bytes": 16384, "send_wq_depth": 64}
 """Most of some capacities: a machine of one CPU verifies and drains so much in a second."""
 RECEIVED = ("wqe_batch", "messages", "sge_count", "sge_split", "recv_wq_depth", "mrs_per_qp", "qps")
@@ -55,8 +58,9 @@ def sequence(space: Space, rng: Random, length: int) -> tuple[Workload, list[Wor
 
 def _bounded(space: Space, rng: Random) -> Workload:
     while True:
-        drawn = space.sample(rng).with_(**PATIENT)
+        drawn = space.sample(rng).with_(**PATIENT, **TWO_HOSTS)
         drawn = drawn.with_(**{name: min(most, drawn.get(name)) for name, most in SMALL.items()})
+        drawn = drawn.with_(recv_wq_depth=max(LEAST_RECEIVES, drawn.recv_wq_depth))
         if space.allows(drawn):
             return drawn
 

@@ -41,7 +41,7 @@ def _receives(workload: Workload, qps: int) -> ReceivePlan:
     return receive_plan(workload, workload.mrs_per_qp, qps)
 
 
-class Part:
+class UsedEnd:
     """The part of an end that a phase uses."""
 
     def __init__(self, end: End, workload: Workload, qps: int) -> None:
