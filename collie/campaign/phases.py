@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from collie.campaign.lanes import Lane, LaneTask, PhaseOf
 from collie.campaign.measure import Measurer
-from collie.detect.symptom import Symptom, Verdict
-from collie.ports import RunRecord
+from collie.detect.measurement import Measurement
+from collie.detect.symptom import Symptom, Verdict, inconclusive
+from collie.ports import HostLost, Measured, RunRecord, SetupFailed, Unsupported
 from collie.search.history import History, shortest_history
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
@@ -36,6 +37,42 @@ async def judging_phases(
         records.append(await measurer.recording(lane, workload, purpose, PhaseOf(made_for, first=not records)))
     lane.set_up = lane.set_up_by = None  # a plain sibling must not meet what these phases left behind
     return [(record, await measurer.judging_record(lane, record)) for record in records]
+
+
+def last_phase(
+    measurer: Measurer, workload: Workload, on: SetUp, purpose: str
+) -> tuple[Verdict, Measurement | None] | None:
+    """Run the phases of a set-up and then a workload, and judge that, on the only lane.
+
+    Return an inconclusive verdict alone if they cannot be run on one set-up, and None if the device cannot run the
+    workload.
+    """
+    phases, why = (*on.before, workload), ""
+    if harm := next((measurer.lost[each] for each in phases if each in measurer.lost), None):
+        return inconclusive(f"not run again: it cost host {harm.host}"), None
+    for _ in range(_TRIES):
+        runs = on_only_lane(measurer, lambda lane: judging_phases(measurer, lane, on.made_for, phases, purpose))
+        record, verdict = runs[-1]
+        if len(runs) == len(phases) and isinstance(record.result, Measured) and verdict is not None:
+            return verdict, record.result.measurement
+        if workload in measurer.refused:
+            return None
+        why = f"phase {len(runs)} of {len(phases)} {_end(record)}"
+        if record.workload in measurer.refused or record.workload in measurer.lost:
+            break
+    return inconclusive(f"its phases could not be run on one set-up: {why}"), None
+
+
+def _end(record: RunRecord) -> str:
+    match record.result:
+        case SetupFailed(cause, _):
+            return f"could not be set up: {cause}"
+        case Unsupported(reason, _):
+            return f"is unsupported: {reason}"
+        case HostLost(host, _, _):
+            return f"cost host {host}"
+        case _:
+            return "ended the set-up"
 
 
 async def finding_history(

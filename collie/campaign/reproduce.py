@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from collie.campaign.budget import BudgetSpent
-from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
-from collie.campaign.phases import Judged, judging_phases, on_only_lane
+from collie.campaign.phases import last_phase
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
 from collie.detect.judge import Thresholds
@@ -23,7 +22,7 @@ from collie.detect.reading import RunReading, reading_of
 from collie.detect.signature import Levels, Ordinary, Signature, mean_signature, same_counters
 from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.inventory.fingerprint import Fingerprint
-from collie.ports import HostLost, Measured, RunRecord, SetupFailed, Unsupported
+from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.search.breaking import breakings
 from collie.workloads.feature import Condition, Mfs
@@ -33,8 +32,6 @@ from collie.workloads.workload import Workload
 
 _SHARE_TO_REPRODUCE = 0.6
 _SHARE_TO_GIVE_UP = 1 / 3
-_SET_UP_TRIES = 3
-"""Limit on set-ups for one run after its history."""
 
 
 class Reproduced(StrEnum):
@@ -270,37 +267,10 @@ def _reading(measurer: Measurer, workload: Workload, on: SetUp | None) -> RunRea
 
 
 def _last_phase(measurer: Measurer, workload: Workload, on: SetUp) -> RunReading | None:
-    """Run the phases of a set-up and then a workload. Return None if the device cannot run the workload."""
-    phases, why = (*on.before, workload), ""
-    if harm := next((measurer.lost[each] for each in phases if each in measurer.lost), None):
-        return RunReading(inconclusive(f"not run again: it cost host {harm.host}"))
-
-    async def judging(lane: Lane) -> list[Judged]:
-        return await judging_phases(measurer, lane, on.made_for, phases, "reproduce")
-
-    for _ in range(_SET_UP_TRIES):
-        runs = on_only_lane(measurer, judging)
-        record, verdict = runs[-1]
-        if len(runs) == len(phases) and isinstance(record.result, Measured) and verdict is not None:
-            return reading_of(verdict, record.result.measurement)
-        if workload in measurer.refused:
-            return None
-        why = f"phase {len(runs)} of {len(phases)} {_end(record)}"
-        if record.workload in measurer.refused or record.workload in measurer.lost:
-            break
-    return RunReading(inconclusive(f"its phases could not be run on one set-up: {why}"))
-
-
-def _end(record: RunRecord) -> str:
-    match record.result:
-        case SetupFailed(cause, _):
-            return f"could not be set up: {cause}"
-        case Unsupported(reason, _):
-            return f"is unsupported: {reason}"
-        case HostLost(host, _, _):
-            return f"cost host {host}"
-        case _:
-            return "ended the set-up"
+    if (found := last_phase(measurer, workload, on, "reproduce")) is None:
+        return None
+    verdict, measurement = found
+    return RunReading(verdict) if measurement is None else reading_of(verdict, measurement)
 
 
 BUNDLE_SUFFIX = ".pyz"

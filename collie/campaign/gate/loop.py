@@ -12,10 +12,12 @@ from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of, ne
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
+from collie.campaign.phases import last_phase
 from collie.campaign.summary import Summary
 from collie.detect.compare import Change, Comparison, RunPair, Side, compare
 from collie.detect.confirm import confirm, rule
 from collie.detect.judge import is_sound
+from collie.detect.measurement import Measurement
 from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
 from collie.detect.reading import Resolution, RunReading, reading_of, resolution
 from collie.detect.symptom import Verdict, inconclusive
@@ -135,7 +137,7 @@ class Gate:
     def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[RunPair]) -> Comparison:
         if not _is_within(self.space, case.workload):
             return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
-        recorded = None if self.baseline else self.record.reading(case.workload)
+        recorded = None if self.baseline else self.record.reading(case.workload, case.on)
         if recorded is None and self.baseline is None:
             return self._alone(case, limit)
         rule = rule_for(share, self._chances.differ, self._chances.false_negative_rate)
@@ -157,7 +159,7 @@ class Gate:
                     continue
                 fresh = side in doubted and siblings[side] < _FRESH_SIBLINGS
                 siblings[side] += fresh
-                reading = self._read(side, case.workload, limit, fresh=fresh)
+                reading = self._read(side, case, limit, fresh=fresh)
                 if reading is not None and self._siblings(reading.verdict):
                     doubted.add(side)
                 side = pairs.send(reading)
@@ -168,25 +170,27 @@ class Gate:
     def _siblings(self, verdict: Verdict) -> int:
         return self.recipe.confirmation.siblings(verdict) if verdict.is_anomalous else 0
 
-    def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> RunReading | None:
-        """Run a workload on one side, and repeat a failed set-up. Return None if the side cannot run it.
+    def _read(self, side: Side, case: GateCase, limit: Budget, *, fresh: bool) -> RunReading | None:
+        """Run a case on one side, and repeat a failed set-up. Return None if the side cannot run it.
 
         `limit` is the budget of both sides. With `fresh`, the plain sibling is measured first, because testbeds drift.
         """
         measurer = self.candidate if side is Side.CANDIDATE else self.baseline
         assert measurer is not None
-        cause = ""
+        cause, workload = "", case.workload
         self._grant(measurer, limit)
         if fresh:
             measurer.measure_sibling(workload)
+        if case.on is not None:
+            found = last_phase(measurer, workload, case.on, PURPOSE)
+            return None if found is None else self._reading(workload, *found)
         for _ in range(_SETUP_TRIES):
             self._grant(measurer, limit)
             result, verdict = measurer.judged(workload, PURPOSE)
             match result:
                 case Measured(measurement):
                     assert verdict is not None
-                    sound = is_sound(workload, measurement, self.recipe.thresholds)
-                    return replace(reading_of(verdict, measurement), unbounded=verdict.is_inconclusive and sound)
+                    return self._reading(workload, verdict, measurement)
                 case SetupFailed():
                     cause = result.cause
                 case HostLost():
@@ -195,9 +199,15 @@ class Gate:
                     return None
         return RunReading(inconclusive(f"the {side} could not set it up {_SETUP_TRIES} times: {cause}"))
 
+    def _reading(self, workload: Workload, verdict: Verdict, measurement: Measurement | None) -> RunReading:
+        if measurement is None:
+            return RunReading(verdict)
+        sound = is_sound(workload, measurement, self.recipe.thresholds)
+        return replace(reading_of(verdict, measurement), unbounded=verdict.is_inconclusive and sound)
+
     def _alone(self, case: GateCase, limit: Budget) -> Comparison:
         """Judge the candidate alone, on a workload that the baseline's record lacks."""
-        first = self._read(Side.CANDIDATE, case.workload, limit, fresh=False)
+        first = self._read(Side.CANDIDATE, case, limit, fresh=False)
         if first is None:
             return Comparison(Change.UNSUPPORTED, "the candidate cannot run this workload")
         verdict = first.verdict
@@ -217,7 +227,7 @@ class Gate:
         try:
             next(probes)
             while True:
-                reading = self._read(Side.CANDIDATE, case.workload, limit, fresh=self._siblings(verdict) > 0)
+                reading = self._read(Side.CANDIDATE, case, limit, fresh=self._siblings(verdict) > 0)
                 readings += [reading] if reading else []
                 probes.send(reading.verdict if reading else None)
         except StopIteration as stop:
@@ -231,7 +241,7 @@ class Gate:
 
     def _trusted(self, case: GateCase, comparison: Comparison, share: float) -> Comparison:
         """Withdraw the decision `new` or `worse` if the record is too weak to support it."""
-        doubt = self.record.doubt(comparison.change, case.workload, case.is_alike, share, self.recipe)
+        doubt = self.record.doubt(comparison.change, case, share, self.recipe)
         if doubt is None:
             return comparison
         text = f"{doubt}; measure the baseline beside it (--baseline-hosts): {comparison.reason}"
@@ -284,6 +294,8 @@ class Gate:
                 found_at_seconds=self.candidate.elapsed_seconds,
                 extraction_runs=0,
                 complete=case.symptom is not None and case.complete,
+                history=case.on.before if case.on else (),
+                made_for=case.on.made_for if case.on else None,
             )
         )
 
