@@ -41,6 +41,8 @@ def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice | None, 
         workload, _ = _prototype(adapters, name)
         return None, lambda _space: workload
     named = case_named(adapters, name)
+    if named.case.on is not None:
+        logger.warning("%s shows only on the set-up of other workloads, which `collie reproduce %s` makes", name, name)
     return named.choice, lambda _space: named.case.workload
 
 

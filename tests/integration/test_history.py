@@ -52,6 +52,14 @@ def test_a_bundle_carries_the_history(campaign: Path) -> None:
     assert (told["reproduced"], len(told["set_up"]["before"])) == ("yes", 1)
 
 
+def test_measure_alone_says_what_it_leaves_out(campaign: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert answer("measure", "one/a1", cwd=campaign)["verdict"]["outcome"] == "normal"
+    assert "`collie reproduce one/a1` makes" in caplog.text
+    caplog.clear()
+    answer("measure", "one/a2", cwd=campaign)
+    assert caplog.text == ""
+
+
 def test_perftest_cannot_keep_a_set_up_and_says_so(campaign: Path) -> None:
     for form in ("perftest", "script"):
         refused = collie("export", "one/a1", "--as", form, cwd=campaign, status=2).stderr
