@@ -96,7 +96,7 @@ class RemoteAgent:
         for thread in self._threads:
             thread.daemon = True
             thread.start()
-        self.facts = self.ask("hello", protocol=2, deadline_seconds=20)
+        self.facts = self.ask("hello", protocol=3, deadline_seconds=20)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -190,9 +190,22 @@ def begin(
     flows: Sequence[Sequence[Mapping[str, Any]]],
     deadline_seconds: float = 30,
     period_seconds: float = 0.25,
+    verify: bool = False,
     **more: Any,
 ) -> None:
     """Bring a workload to running; ``more`` are further fields of ``prepare``."""
+    set_up(agents, workload, flows, deadline_seconds, **more)
+    begin_phase(agents, workload, flows, deadline_seconds, period_seconds, verify=verify)
+
+
+def set_up(
+    agents: list[RemoteAgent],
+    made_for: Mapping[str, Any],
+    flows: Sequence[Sequence[Mapping[str, Any]]],
+    deadline_seconds: float = 30,
+    **more: Any,
+) -> None:
+    """Make and connect the objects of a set-up."""
     endpoints: dict[str, Any] = {}
     keys = []
     for agent, own in zip(agents, flows, strict=True):
@@ -201,7 +214,7 @@ def begin(
             "prepare",
             device=host.device,
             gid_index=host.gid_index,
-            workload=dict(workload),
+            workload=dict(made_for),
             flows=own,
             deadline_seconds=deadline_seconds,
             **more,
@@ -218,6 +231,20 @@ def begin(
     with ThreadPoolExecutor(len(agents)) as pool:  # by RDMA-CM, one side waits for the other
         for step in [pool.submit(connect, agent, own) for agent, own in zip(agents, keys, strict=True)]:
             step.result()
+
+
+def begin_phase(
+    agents: list[RemoteAgent],
+    workload: Mapping[str, Any],
+    flows: Sequence[Sequence[Mapping[str, Any]]],
+    deadline_seconds: float = 30,
+    period_seconds: float = 0.25,
+    *,
+    verify: bool = False,
+) -> None:
+    """Bring a phase of a set-up to running, on the flows that it uses."""
+    for agent, own in zip(agents, flows, strict=True):
+        agent.ask("phase", workload=dict(workload), flows=own, verify=verify, deadline_seconds=deadline_seconds)
     for agent in reversed(agents):
         agent.ask("start", period_seconds=period_seconds)
 
@@ -249,7 +276,7 @@ def measure(
             # Hundreds of queue pairs take an emulated machine many seconds; the product waits longer for them, too.
             measured.destroyed.append(agent.ask("destroy", deadline_seconds=60))
     for agent in agents:
-        _rates(measured, [sample for sample in agent.samples if sample["phase"] == "running"], warm_up)
+        _rates(measured, [sample for sample in agent.samples if sample["state"] == "running"], warm_up)
     return measured
 
 

@@ -2,6 +2,10 @@
 
     python benchmarks/overhead.py --hosts lab
     python benchmarks/overhead.py --hosts hosts.yaml --qps 1 --qps 500 --runs 20
+    python benchmarks/overhead.py --hosts lab --qps 1000 --mrs-per-qp 10
+
+Each number of queue pairs has two rows: `fresh`, runs on set-ups of their own, and `phase`, further phases of one
+set-up.
 
 Listens to the conversations with the agents: each step lasts from the first host's request to the last host's answer.
 `traffic` is from the last start to the first stop, and holds the warm-up, the window, and `settling`: how long a run
@@ -28,10 +32,13 @@ from collie.ports import Channel, Completed, Measured, Remote
 from collie.readings.policy import WindowPolicy
 from collie.ssh.remote import SshRemote
 from collie.wiring import ADAPTERS
-from collie.workloads.workload import Workload
+from collie.workloads.setup import SetUp
+from collie.workloads.workload import Opcode, Workload
 
 WARM_UP_SECONDS = WindowPolicy().warm_up_seconds
-STEPS = ("prepare", "connect", "start", "traffic", "stop", "destroy")
+MOST_BYTES = 64 << 20
+"""Of all regions of a host. A machine of the lab has 768 MiB."""
+STEPS = ("prepare", "connect", "phase", "start", "traffic", "stop", "destroy")
 
 
 class Log:
@@ -119,13 +126,21 @@ class HeardRemote:
         self._remote.close()
 
 
-def rows(testbed: HostsTestbed, log: Log, workload: Workload, runs: int) -> list[dict[str, float]]:
-    """Return the steps of each run, its whole and its window; the first run, which warms up, is left out."""
+def rows(
+    testbed: HostsTestbed, log: Log, workload: Workload, runs: int, on: SetUp | None = None
+) -> list[dict[str, float]]:
+    """Return the steps of each run, its whole and its window; the first run, which warms up, is left out.
+
+    With `on`, the runs are phases, which READ and WRITE in turn. The first one makes the set-up.
+    """
     measured: list[dict[str, float]] = []
     ended = time.monotonic()
     for run in range(runs + 1):
         log.take()
-        result = testbed.measure(workload, run)
+        traffic = workload if on is None or run % 2 else workload.with_(opcode=Opcode.READ)
+        result = testbed.measure(traffic, run, None, on)
+        if on is not None and isinstance(result, Measured):
+            on = on.after(traffic) if result.stands else SetUp(workload)
         began, ended = ended, time.monotonic()
         if not isinstance(result, Measured):
             click.echo(f"{workload.qps} QPs: {result}", err=True)
@@ -141,8 +156,9 @@ def rows(testbed: HostsTestbed, log: Log, workload: Workload, runs: int) -> list
 @click.command()
 @click.option("--hosts", default="lab", show_default=True, help="Inventory, or `lab`.")
 @click.option("--qps", "counts", multiple=True, type=int, default=(1, 32, 500), show_default=True)
+@click.option("--mrs-per-qp", default=1, show_default=True)
 @click.option("--runs", default=5, show_default=True, help="Per number of queue pairs.")
-def main(hosts: str, counts: tuple[int, ...], runs: int) -> None:
+def main(hosts: str, counts: tuple[int, ...], mrs_per_qp: int, runs: int) -> None:
     """Print the median seconds of each step per number of queue pairs, and what a run costs beyond its window."""
     log = Log()
 
@@ -156,16 +172,25 @@ def main(hosts: str, counts: tuple[int, ...], runs: int) -> None:
         policy=WindowPolicy(),
     )
     columns = (*STEPS, "window", "settling", "run", "beyond", "set-up")
-    click.echo("  ".join(f"{name:>8}" for name in ("QPs", *columns, "worst")))
+    click.echo("  ".join(f"{name:>8}" for name in ("QPs", "", *columns, "worst", "a minute")))
     try:
         for qps in counts:
-            workload = Workload(qps=qps, send_wq_depth=max(1, 128 // qps), messages=(16384,), mr_bytes=16384)
-            found = rows(testbed, log, workload, runs)
-            if not found:
-                continue
-            values = [median(row.get(name, 0.0) for row in found) for name in columns]
-            worst = max(row["set-up"] for row in found)
-            click.echo("  ".join([f"{qps:>8}", *(f"{value:8.2f}" for value in (*values, worst))]))
+            size = min(16384, max(4096, MOST_BYTES // (qps * mrs_per_qp) // 4096 * 4096))
+            workload = Workload(
+                qps=qps,
+                mrs_per_qp=mrs_per_qp,
+                mr_bytes=size,
+                messages=(size,),
+                send_wq_depth=max(1, 128 // qps),
+                recv_wq_depth=1,
+            )
+            for name, on in (("fresh", None), ("phase", SetUp(workload))):
+                found = rows(testbed, log, workload, runs, on)
+                if not found:
+                    continue
+                values = [median(row.get(column, 0.0) for row in found) for column in columns]
+                figures = (*values, max(row["set-up"] for row in found), 60 / median(row["run"] for row in found))
+                click.echo("  ".join([f"{qps:>8}", f"{name:>8}", *(f"{figure:8.2f}" for figure in figures)]))
     finally:
         testbed.close()
 

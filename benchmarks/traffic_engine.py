@@ -208,7 +208,7 @@ def user_microseconds(agents: Sequence[RemoteAgent]) -> float:
     """Return the engines' user CPU time per message while traffic ran, in microseconds."""
     seconds, messages = 0.0, 0
     for agent in agents:
-        first, *_, last = [sample for sample in agent.samples if sample["phase"] == "running"]
+        first, *_, last = [sample for sample in agent.samples if sample["state"] == "running"]
         seconds += last["health"]["cpu_user_seconds"] - first["health"]["cpu_user_seconds"]
         for key, flow in last["flows"].items():
             if key.endswith("/requester"):

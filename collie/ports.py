@@ -230,7 +230,7 @@ class RunRecord:
 
     Attributes:
         run: number, from 1.
-        purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`.
+        purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`, `history`.
         finished_at_seconds: testbed time.
         verdict: None before `CampaignStore.annotate`, and for a run without a measurement.
         driven: the counter that the strategy was driving, if any.
@@ -247,6 +247,11 @@ class RunRecord:
     driven: str | None = None
     set_up: int | None = None
     made_for: Workload | None = None
+
+    @property
+    def made_set_up(self) -> bool:
+        """Whether this run was the first phase of its set-up."""
+        return self.set_up in (None, self.run)
 
     @property
     def without_series(self) -> RunRecord:

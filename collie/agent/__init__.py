@@ -4,4 +4,4 @@ A resident agent answers requests. Forked engines own all verbs objects of a run
 The program needs Python 3.9 and libibverbs or pyverbs 44. docs/reference/agent-protocol.md specifies the protocol.
 """
 
-PROTOCOL = 2
+PROTOCOL = 3

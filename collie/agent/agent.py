@@ -20,8 +20,8 @@ from .sampler import CounterReader, received_packets
 
 DRAIN_SECONDS = 1.0
 LET_GO_SECONDS = 2.0
-# Phase of a run after each step that changes the phase.
-AFTER = {"prepare": "prepared", "connect": "connected", "start": "running", "stop": "stopped"}
+# State of a run after each step that changes it.
+AFTER = {"prepare": "prepared", "connect": "connected", "phase": "ready", "start": "running", "stop": "stopped"}
 
 
 class Agent(Loop):
@@ -62,11 +62,13 @@ class Agent(Loop):
             self.lose_engines()
             return {**reply, "qps_left": self._qps_left(), "seconds": round(time.monotonic() - started, 3)}
         if do == "prepare":
-            run.plans, run.data_path = reply["flows"], reply["data_path"]
+            run.data_path = reply["data_path"]
             reply["engine_pids"] = run.engines.pids
+        if do == "phase":
+            run.enter_phase(reply["flows"])
         if do == "stop":
             reply["totals"] = self._totals
-        run.phase = AFTER.get(do, run.phase)
+        run.state = AFTER.get(do, run.state)
         if do == "start":
             self._sampling.start(step.request.fields.get("period_seconds"))
             reply["clock"] = time.monotonic()
@@ -81,14 +83,16 @@ class Agent(Loop):
         self.hand_over(request, Engines(self._make_engine, {}), {})
 
     def _do_ping(self, _request: Request) -> Dict[str, Any]:
-        return {"clock": time.monotonic(), "phase": self._run.phase if self._run else "idle"}
+        return {"clock": time.monotonic(), "state": self._run.state if self._run else "idle"}
 
     def _do_sampling(self, request: Request) -> Dict[str, Any]:
         fields = request.fields
         if not fields["on"]:
             self._sampling.keep = False
-            if not self._run or self._run.phase not in ("running", "stopped"):
+            if not self._run:
                 self._sampling.stop()
+            elif self._run.state != "running":
+                self._sampling.pause()
             return {}
         if "device" not in fields:
             raise bad_request("sampling: device is missing")
@@ -101,7 +105,7 @@ class Agent(Loop):
         if self._run:
             raise bad_request("prepare: the last run has not been destroyed")
         fields = request.fields
-        ends = parse_flows(fields["flows"], fields["workload"])
+        ends = parse_flows("prepare", fields["flows"], fields["workload"])
         device, port = fields["device"], fields.get("port", 1)
         qps = {key: end["qps"] for key, end in ends.items()}
         engines = Engines(self._make_engine, qps, fields.get("processes", 1))
@@ -115,28 +119,39 @@ class Agent(Loop):
             "gid_index": fields["gid_index"],
             "ends": list(ends.values()),
             "data_path": fields.get("data_path"),
-            "verify": fields.get("verify", False),
         }
         self.hand_over(request, engines, command)
         # Opening a hundred files is slow on a slow CPU, so it overlaps with the engines' work.
         self._sampling.read_from(device, port, self._run.netdev)
 
-    def _expect(self, request: Request, *phases: str) -> Run:
-        if self._run is None or self._run.phase not in phases:
-            now = self._run.phase if self._run else "idle"
-            raise bad_request(f"{request.do}: the run is {now}, not {' or '.join(phases)}")
+    def _expect(self, request: Request, *states: str) -> Run:
+        if self._run is None or self._run.state not in states:
+            now = self._run.state if self._run else "idle"
+            raise bad_request(f"{request.do}: the run is {now}, not {' or '.join(states)}")
         return self._run
 
     def _do_connect(self, request: Request) -> None:
         run = self._expect(request, "prepared")
         peers = request.fields["peers"]
-        for key in run.plans:
+        for key in run.engines.ends:
             if not isinstance(peers.get(key), dict) or not isinstance(peers[key].get("engines"), list):
                 raise bad_request(f"connect: peers has no endpoint for {key}")
         self.hand_over(request, run.engines, {"peers": peers, "seconds": request.deadline_seconds * 0.8})
 
+    def _do_phase(self, request: Request) -> None:
+        run = self._expect(request, "connected", "stopped")
+        fields = request.fields
+        ends = parse_flows("phase", fields["flows"], fields["workload"])
+        for key, end in ends.items():
+            if end["qps"] > run.engines.ends.get(key, 0):
+                raise bad_request(f"phase: {key} has {run.engines.ends.get(key, 0)} queue pairs, not {end['qps']}")
+        if not self._sampling.keep:
+            self._sampling.pause()
+        command = {"ends": list(ends.values()), "verify": fields.get("verify", False)}
+        self.hand_over(request, run.engines, command)
+
     def _do_start(self, request: Request) -> None:
-        run = self._expect(request, "connected")
+        run = self._expect(request, "ready")
         reader = self._sampling.read_from(run.device, run.port, run.netdev)
         run.first_packets = received_packets(reader.read())
         self.hand_over(request, run.engines, {})

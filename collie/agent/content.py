@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from itertools import product
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
 from .pattern import MAX_REQUESTS, receive_plan, send_chains
 from .workload import FETCHING, RECEIVING, SENDS, Workload
@@ -57,14 +57,17 @@ def is_source(workload: Workload, requester: bool) -> bool:
     return is_sink(workload, not requester)
 
 
-def landed(workload: Workload, requester: bool, qps: int, completed: int) -> Dict[int, int]:
-    """Return how many bytes of each MR, by its number, the first ``completed`` requests of a queue pair cover."""
+def landed(workload: Workload, requester: bool, qps: int, completed: int, first_receive: int = 0) -> Dict[int, int]:
+    """Return how many bytes of each MR, by its number, the first ``completed`` requests of a queue pair cover.
+
+    ``first_receive`` is the receive that the first of them takes, in the order of posting.
+    """
     if workload.qp_type != "RC":
         return {}
     sequence = [request for chain in send_chains(workload, qps) for request in chain.requests]
     receives = [mr for chain in receive_plan(workload, workload.mrs_per_qp, qps).chains for mr in chain]
     covered: Dict[int, int] = {}
-    taken = 0
+    taken = first_receive
     for number in range(min(completed, MAX_REQUESTS)):
         request = sequence[number % len(sequence)]
         mr = request.mr
@@ -105,18 +108,24 @@ def _differences(one: bytes, other: bytes) -> bytes:
 
 
 def verify(
-    workload: Workload, requester: bool, content: Content, read: Callable[[int, int], bytes], qps: int, completed: int
+    workload: Workload,
+    requester: bool,
+    content: Content,
+    read: Callable[[int, int], bytes],
+    qps: int,
+    completed: int,
+    first_receives: Mapping[int, int],
 ) -> Dict[str, Any]:
     """Compare all MRs of an end.
 
     ``read`` returns the payload of an MR by queue pair and number. ``completed`` is the smallest number of completed
-    requests of any queue pair.
+    requests of any queue pair. ``first_receives`` has the first receive of a queue pair, if it is not 0.
     """
-    covered = landed(workload, requester, qps, completed)
+    landed_from = {first: landed(workload, requester, qps, completed, first) for first in {0, *first_receives.values()}}
     checked = wrong = 0
     first: Optional[Dict[str, Any]] = None
     for pair, mr in product(range(qps), range(workload.mrs_per_qp)):
-        right = content.of(pair)
+        right, covered = content.of(pair), landed_from[first_receives.get(pair, 0)]
         for part, untouched in _parts(right, covered.get(mr, 0), is_source(workload, requester)):
             found = read(pair, mr)[part]
             tally = compare(found, right[part], untouched)

@@ -1,26 +1,32 @@
-"""The engine process: verbs objects and traffic of one run."""
+"""The engine process: the verbs objects of one set-up, and the traffic of its phases."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import time
 import traceback
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from . import facts, rdma_cm
 from .content import is_sink
 from .faults import AgentFault, bad_request
 from .lines import encode
+from .part import Part
 from .paths import AnyTraffic, DataPath, DataPaths
 from .pattern import fitting, payload_per_packet
-from .queues import build_queues
+from .queues import GENERATION_MASK, QUEUE_MASK, build_queues, idle_queues
 from .resources import End, Resources
 from .totals import ATTENTION, RunTotals, Totals
 from .workload import FETCHING, RECEIVING, Workload, parse_workload
 
 # Time for polling flushed completions, within the deadline of ``destroy``.
 QUIESCE_SECONDS = 1.0
+# A sender without acknowledgements is done before its last packets arrive. They are waited for.
+QUIET_SECONDS = 0.02
+# Time for the completions that came after ``stop``.
+LATE_SECONDS = 0.5
 
 
 def _counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
@@ -55,6 +61,8 @@ class Engine:
         self.path: Optional[DataPath] = None
         self.resources: Optional[Resources] = None
         self.traffic: Optional[AnyTraffic] = None
+        self.parts: List[Part] = []
+        self._phases = 0
         self._buffer = b""
 
     def serve(self) -> None:
@@ -108,14 +116,10 @@ class Engine:
         resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
         self.path, self.resources = path, resources
         resources.create(ends, command["processes"])
-        if command["verify"]:
-            for end in ends:
-                end.fill()
-        alone = len({end.workload for end in ends}) == 1
         return {
             "data_path": path.name,
             "endpoints": {end.key: resources.endpoint(end) for end in ends},
-            "flows": {end.key: {**_plan(end.workload, end.requester, alone), "buffers": end.place} for end in ends},
+            "flows": {end.key: {"buffers": end.place} for end in ends},
         }
 
     def _do_connect(self, command: Dict[str, Any]) -> Dict[str, Any]:
@@ -123,12 +127,61 @@ class Engine:
         for end in resources.ends:
             resources.connect(end, command["peers"][end.key])
         resources.connect_by_rdma_cm(command["seconds"])
-        queues, pair_words = build_queues(resources, self.totals.ends)
+        slots = sum(end.queues for end in resources.ends)
+        if slots > QUEUE_MASK:
+            raise AgentFault("unsupported", "connect", f"{slots} queues in a process, above {QUEUE_MASK}; use more")
+        pair_words = {
+            pair.qp_num: layout.first_qp + number
+            for end, layout in zip(resources.ends, self.totals.ends)  # noqa: B905 - Python 3.9 has no `strict`
+            for number, pair in enumerate(end.pairs)
+        }
         assert self.path is not None, "resources were prepared over it"
-        traffic = self.path.traffic(queues, resources.cqs, self.totals.words, pair_words, self.pipe)
-        traffic.post_receives()
-        self.traffic = traffic
+        self.traffic = self.path.traffic(slots, resources.cqs, self.totals.words, pair_words, self.pipe)
         return {}
+
+    def _do_phase(self, command: Dict[str, Any]) -> Dict[str, Any]:
+        resources, traffic = self._prepared(), self._connected()
+        ends = {end.key: end for end in resources.ends}
+        parts = [Part(ends[entry["key"]], parse_workload(entry["workload"]), entry["qps"]) for entry in command["ends"]]
+        if not traffic.drain(LATE_SECONDS):
+            raise AgentFault("setup", "phase", "work requests of the phase before are still outstanding")
+        for part in parts:
+            for pair in part.outdated:
+                if part.workload.qp_type != "UD" or not part.end.requester:
+                    resources.restart(part.end, pair)
+                part.end.posted[pair] = None
+            path = (part.workload.traffic_class, part.workload.hop_limit)
+            if part.end.address_handle is not None and path != part.end.address_path:
+                resources.address(part.end, part.workload)
+        self.parts = parts
+        self._admit(resources, traffic)
+        if command["verify"]:
+            for part in parts:
+                part.fill()
+        alone = len({part.workload for part in parts}) == 1
+        return {"flows": {part.end.key: _plan(part.workload, part.end.requester, alone) for part in parts}}
+
+    def _admit(self, resources: Resources, traffic: AnyTraffic) -> None:
+        """Give the traffic loop the queues of a new phase."""
+        generation, self._phases = self._phases & GENERATION_MASK, self._phases + 1
+        layouts = {layout.key: layout for layout in self.totals.ends}
+        queues = {}
+        for end in resources.ends:
+            if end.requester:
+                queues.update(idle_queues(end.first_queue, end.qps))
+        for part in self.parts:
+            queues.update(build_queues(resources.v, part, layouts[part.end.key], generation))
+        self.totals.restart()
+        traffic.admit(queues)
+        for part in self.parts:
+            end = part.end
+            if part.receives is not None:
+                if not end.requester and end.srq is None:
+                    part.first_receives = {
+                        pair: traffic.next_receive(end.first_queue + pair) for pair in range(part.qps)
+                    }
+                for pair in part.unfilled:
+                    end.posted[pair] = part.receives
 
     def _do_start(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         self._connected().begin()
@@ -136,16 +189,35 @@ class Engine:
 
     def _do_stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
         # ``serve`` continues after this command, and keeps posting receives.
-        return {"drained": self._connected().drain(command["drain_seconds"])}
+        ends_at = time.monotonic() + command["drain_seconds"]
+        drained = self._connected().drain(command["drain_seconds"]) and self._settled(ends_at)
+        counted = RunTotals([self.totals])
+        failed = sum(counted.end(layout.key)["failed_qps"] for layout in self.totals.ends)
+        return {"drained": drained, "failed_qps": failed, "stragglers": counted.health()["stragglers"]}
+
+    def _settled(self, ends_at: float) -> bool:
+        """Wait until nothing arrives any more where no acknowledgement proves that. Return whether that came."""
+        unproved = [part for part in self.parts if part.workload.qp_type != "RC" and not part.end.requester]
+        if not unproved:
+            return True
+        counted, before = RunTotals([self.totals]), -1
+        while time.monotonic() < ends_at:
+            arrived = sum(counted.end(part.end.key)["delivered_messages"] for part in unproved)
+            if arrived == before:
+                return True
+            before = arrived
+            time.sleep(QUIET_SECONDS)
+            self._connected().drain(LATE_SECONDS)
+        return False
 
     def _do_verify(self, command: Dict[str, Any]) -> Dict[str, Any]:
         found, totals = {}, RunTotals([self.totals])
-        for end in self._prepared().ends:
-            if end.content is None:
-                raise bad_request("verify: prepare was called without verify")
-            if is_sink(end.workload, end.requester):
-                own = totals.end(end.key)["qp_messages"]["min"]
-                found[end.key] = end.verify(own if end.requester else command["completed"].get(end.key, 0))
+        totals.use([{part.end.key: part.qps for part in self.parts}])
+        for part in self.parts:
+            key, requester = part.end.key, part.end.requester
+            if is_sink(part.workload, requester):
+                own = totals.end(key)["qp_messages"]["min"]
+                found[key] = part.verify(own if requester else command["completed"].get(key, 0))
         return {"flows": found}
 
     def _do_destroy(self, _command: Dict[str, Any]) -> Dict[str, Any]:

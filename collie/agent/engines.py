@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from .child import EngineProcess
-from .faults import from_errno
+from .faults import bad_request, from_errno
 from .sharing import divide, join, shares
 from .totals import RunTotals
 
@@ -27,7 +27,10 @@ class Engines:
         Raises:
             AgentFault: ``bad_request`` for fewer queue pairs than engines, ``setup`` for a failed fork.
         """
-        self._shares = shares(qps, processes)
+        if processes > max(qps.values(), default=1):
+            raise bad_request(f"prepare: {processes} processes for {max(qps.values())} queue pairs per flow at most")
+        self.ends = qps
+        self._shares = self._used = shares(qps, processes)
         self.members: List[EngineProcess] = []
         self._first_to_end: Optional[int] = None
         self._killed = False
@@ -60,7 +63,9 @@ class Engines:
 
     def send(self, command: Dict[str, Any]) -> None:
         """Send each engine its part of a command."""
-        divided = divide(command, self._shares)
+        if command["do"] == "phase":
+            self._used = shares({end["key"]: end["qps"] for end in command["ends"]}, len(self.members))
+        divided = divide(command, self._shares if command["do"] == "connect" else self._used)
         self._do, self._replies = command["do"], {}
         for number, member in enumerate(self.members):
             member.send(divided[number])
@@ -73,7 +78,10 @@ class Engines:
         if len(self._replies) < len(self.members):
             return None
         replies, self._replies = [self._replies[number] for number in range(len(self.members))], {}
-        return join(self._do, replies, self._shares)
+        joined = join(self._do, replies, self._used)
+        if self._do == "phase" and joined["ok"]:
+            self.totals.use(self._used)
+        return joined
 
     @property
     def ended(self) -> bool:

@@ -9,12 +9,12 @@ import ctypes
 import os
 import time
 from ctypes import POINTER, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Mapping, Tuple
 
 from .abi import members
 from .library import Library, VerbsError
 from .objects import CompletionQueue
-from .queues import Queue
+from .queues import NO_GENERATION, Queue, next_receive
 from .work_requests import lay_out
 
 
@@ -35,7 +35,7 @@ class QueueStruct(ctypes.Structure):
         *members(c_void_p, "post totals pair_word"),
         *members(c_uint64, "count bytes"),
         *members(c_uint32, "chain_count next limit batch posts messages_per_signal overhead outstanding"),
-        *members(c_uint32, "used sends shared alive listed return_count returned unused"),
+        *members(c_uint32, "used sends shared alive listed return_count returned generation"),
     ]
 
 
@@ -79,9 +79,8 @@ class TrafficObject:
     def __init__(self, loaded: ctypes.CDLL, library: Library) -> None:
         pointer = POINTER(TrafficStruct)
         self.init = self._function(loaded.collie_traffic_init, None, pointer)
-        self.post_receives = self._function(loaded.collie_traffic_post_receives, None, pointer)
+        self.admit = self._function(loaded.collie_traffic_admit, None, pointer, c_uint32)
         self.begin = self._function(loaded.collie_traffic_begin, None, pointer)
-        self.outstanding = self._function(loaded.collie_traffic_outstanding, c_uint64, pointer)
         self.run = self._function(loaded.collie_traffic_run, c_int, pointer, c_int64)
         self.library = library
 
@@ -97,7 +96,7 @@ class NativeTraffic:
     def __init__(
         self,
         functions: TrafficObject,
-        queues: List[Queue],
+        slots: int,
         cqs: List[CompletionQueue],
         words: Any,
         pair_words: Dict[int, int],
@@ -105,10 +104,12 @@ class NativeTraffic:
     ) -> None:
         self._functions = functions
         self._base = ctypes.addressof((c_uint64 * len(words)).from_buffer(words))
-        self._queues = queues  # owns the work requests
+        # They own the work requests and the arrays that the structures point to.
+        self._admitted: Dict[int, Tuple[Queue, QueueStruct]] = {}
+        self._queues = (QueueStruct * slots)(*(QueueStruct(generation=NO_GENERATION, sends=1) for _ in range(slots)))
         self._struct = TrafficStruct(
             words=self._base,
-            queues=(QueueStruct * len(queues))(*map(self._queue, queues)),
+            queues=self._queues,
             cqs=(CompletionQueueStruct * len(cqs))(
                 *(CompletionQueueStruct(cq.cq.address, cq.channel.address, cq.fd) for cq in cqs)
             ),
@@ -118,7 +119,7 @@ class NativeTraffic:
             sleepers=(PollFd * (len(cqs) + 1))(),
             get_cq_event=ctypes.cast(functions.library.get_cq_event, c_void_p),
             ack_cq_events=ctypes.cast(functions.library.ack_cq_events, c_void_p),
-            queue_count=len(queues),
+            queue_count=slots,
             cq_count=len(cqs),
             pair_count=len(pair_words),
             control=control,
@@ -129,10 +130,11 @@ class NativeTraffic:
         return self._base + 8 * index
 
     def _queue(self, queue: Queue) -> QueueStruct:
-        lay_out(queue.chains)
+        if queue.chains:
+            lay_out(queue.chains)
         count, returns = len(queue.chains), queue.returns
         return QueueStruct(
-            target=queue.target.address,
+            target=queue.target and queue.target.address,
             chains=(c_void_p * count)(*(head.address for head in queue.chains)),
             chain_bytes=(c_uint64 * count)(*queue.chain_bytes),
             returns=(ProofStruct * len(returns))(*(ProofStruct(proof.bytes, proof.messages) for proof in returns)),
@@ -147,12 +149,23 @@ class NativeTraffic:
             overhead=queue.overhead,
             sends=queue.sends,
             shared=queue.shared,
-            alive=1,
+            alive=queue.alive,
+            generation=queue.generation,
         )
 
-    def post_receives(self) -> None:
-        """Fill every receive queue."""
-        self._functions.post_receives(self._struct)
+    def admit(self, queues: Mapping[int, Queue]) -> None:
+        """Put new queues in the place of others, by number. Fill those that receive."""
+        for number, queue in queues.items():
+            laid_out = self._queue(queue)
+            self._queues[number] = laid_out
+            self._admitted[number] = queue, laid_out
+            if queue.target is not None:
+                self._functions.admit(self._struct, number)
+
+    def next_receive(self, number: int) -> int:
+        """Return which receive of a queue, in the order of posting, the next message takes."""
+        driven = self._queues[number]
+        return next_receive(self._admitted[number][0], driven.next, driven.used)
 
     def begin(self) -> None:
         """Fill every send queue."""
@@ -163,12 +176,12 @@ class NativeTraffic:
         self._run(0)
 
     def drain(self, seconds: float) -> bool:
-        """Stop posting sends. Return whether all completed within ``seconds``."""
+        """Stop posting sends. Return whether all completed and all completion queues were empty within ``seconds``."""
         self._struct.sending = 0
-        self._run(time.monotonic_ns() + int(seconds * 1e9))
-        return not self._functions.outstanding(self._struct)
+        return self._run(time.monotonic_ns() + int(seconds * 1e9))
 
-    def _run(self, drain_until: int) -> None:
-        code = -self._functions.run(self._struct, drain_until)
-        if code:
-            raise VerbsError(code, f"poll_cq: {os.strerror(code)}")
+    def _run(self, drain_until: int) -> bool:
+        answer: int = self._functions.run(self._struct, drain_until)
+        if answer < 0:
+            raise VerbsError(-answer, f"poll_cq: {os.strerror(-answer)}")
+        return answer > 0

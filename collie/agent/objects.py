@@ -102,15 +102,16 @@ class Buffers:
         pd: Any,
         workload: Workload,
         qps: int,
-        length: int,
+        header: int,
         numa_node: Optional[int],
         processes: int = 1,
     ) -> None:
-        """Register ``length`` bytes per MR. ``processes`` engines do this at the same time."""
+        """Register MRs with ``header`` bytes before the payload. ``processes`` engines do this at the same time."""
         per_qp = workload.mrs_per_qp
         access = v.e.IBV_ACCESS_LOCAL_WRITE | remote_access(v, workload)
+        length = header + workload.buffer_bytes
         self.per_qp = per_qp
-        self.length = length
+        self.header = header
         self.stride = -(-length // PAGE) * PAGE
         total = self.stride * per_qp * qps
         with step("allocate"), memory.on_node(numa_node):
@@ -137,14 +138,17 @@ class Buffers:
         return self.base + number * self.stride, self.lkeys[number]
 
     def write(self, qp: int, mr: int, data: bytes) -> None:
-        """Write ``data`` to the end of an MR, after any header space."""
-        last = (qp * self.per_qp + mr) * self.stride + self.length
-        self._mapping[last - len(data) : last] = data
+        """Write ``data`` to an MR, after the header."""
+        first = self._payload(qp, mr)
+        self._mapping[first : first + len(data)] = data
 
     def read(self, qp: int, mr: int, length: int) -> bytes:
-        """Return the last ``length`` bytes of an MR."""
-        last = (qp * self.per_qp + mr) * self.stride + self.length
-        return self._mapping[last - length : last]
+        """Return the first ``length`` bytes of an MR after the header."""
+        first = self._payload(qp, mr)
+        return self._mapping[first : first + length]
+
+    def _payload(self, qp: int, mr: int) -> int:
+        return (qp * self.per_qp + mr) * self.stride + self.header
 
     def describe(self) -> Dict[str, Any]:
         """Return addresses and keys for the peer."""

@@ -1,10 +1,14 @@
-"""The work requests of a run, built before its traffic begins.
+"""The work requests of a phase, built before its traffic begins.
 
 The id of a work request tells the traffic loop what its completion proves, so no table of outstanding work is kept::
 
     bits 0-1    kind: RECEIVE, SEND (inside a round), SEND_END (the round's last, which frees its slots)
-    bits 2-23   number of the queue
-    bits 24-63  payload bytes that it proves delivered (only of sends, because a receive completion has its length)
+    bits 2-5    generation: number of the phase that built it, modulo 16
+    bits 6-25   number of the queue
+    bits 26-63  payload bytes that it proves delivered (only of sends, because a receive completion has its length)
+
+A queue keeps its number for the whole run. A send queue is built for each phase, a receive queue only for receives of
+another shape. So a queue whose generation differs did not post the request: the completion is a straggler.
 
 In a flow of several opcodes, these are the bytes that went to the responder. ``Queue.returns`` has the bytes that READs
 and atomics fetched, one entry per completion, because completions of a send queue arrive in posting order.
@@ -12,19 +16,24 @@ and atomics fetched, one entry per completion, because completions of a send que
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence
 
+from .faults import AgentFault
 from .objects import Buffers
-from .pattern import GRH_BYTES, Chain, Proof, Request, fitting, receive_plan, send_chains
-from .resources import UD_QKEY, End, Resources
+from .part import Part
+from .pattern import GRH_BYTES, Chain, Proof, Request, fitting, send_chains
+from .resources import UD_QKEY
 from .totals import EndLayout
 from .verbs import Verbs
 from .workload import ATOMICS, FETCHING, SENDS, Workload
 
 RECEIVE, SEND, SEND_END = 0, 1, 2
 KIND_MASK = 3
-QUEUE_SHIFT, BYTES_SHIFT = 2, 24
+GENERATION_SHIFT, QUEUE_SHIFT, BYTES_SHIFT = 2, 6, 26
+GENERATION_MASK = (1 << (QUEUE_SHIFT - GENERATION_SHIFT)) - 1
+NO_GENERATION = GENERATION_MASK + 1
 QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1
+MAX_PROVED_BYTES = (1 << (64 - BYTES_SHIFT)) - 1
 
 
 class Queue:
@@ -38,6 +47,7 @@ class Queue:
         "chain_bytes",  # payload of each chain
         "chains",  # first work request of each chain, in posting order
         "count",  # completions not yet added to the totals
+        "generation",  # of its work requests
         "limit",  # rounds of sends, or chains of receives, that fit into the queue
         "listed",  # already on the list of queues whose completions are to be added
         "messages_per_signal",
@@ -59,13 +69,30 @@ class Queue:
     def __init__(self, sends: bool, base: int, qp_word: int, target: Any) -> None:
         self.sends, self.shared, self.alive, self.listed = sends, False, True, False
         self.base, self.qp_word, self.target = base, qp_word, target
-        self.post: Callable[[Any], None] = target.post_send if sends else target.post_recv
+        self.generation = NO_GENERATION
+        if target is not None:
+            self.post: Callable[[Any], None] = target.post_send if sends else target.post_recv
         self.limit = self.batch = self.posts = self.messages_per_signal = 1
         self.overhead = self.next = self.outstanding = self.used = self.count = self.bytes = self.returned = 0
         self.returns: List[Proof] = []
         self.chains: List[Any] = []
         self.chain_bytes: List[int] = []
         self.refs: List[Any] = []
+
+
+def idle_queue() -> Queue:
+    """Return a queue that posts nothing, and whose completions are all stragglers."""
+    queue = Queue(True, 0, 0, None)
+    queue.alive, queue.limit = False, 0
+    return queue
+
+
+def next_receive(queue: Queue, following: int, used: int) -> int:
+    """Return which receive, in the order of posting, the next message takes.
+
+    ``following`` is the chain to be posted next, and ``used`` the number of receives completed and not posted again.
+    """
+    return (following * queue.batch + used - queue.limit * queue.batch) % (len(queue.chains) * queue.batch)
 
 
 def _send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> int:
@@ -77,31 +104,31 @@ def _send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> 
     return int(flags)
 
 
-def build_queues(resources: Resources, layouts: Sequence[EndLayout]) -> Tuple[List[Queue], Dict[int, int]]:
-    """Build the queues of connected ``resources``. Return them, and the index of each queue pair's word by qp_num."""
-    queues: List[Queue] = []
-    pair_words: Dict[int, int] = {}
-    for place, end in enumerate(resources.ends):
-        layout = layouts[place]
-        pair_words.update({pair.qp_num: layout.first_qp + number for number, pair in enumerate(end.pairs)})
-        if end.requester:
-            builder = _SendBuilder(resources, end)
-            for pair in range(end.qps):
-                queues.append(builder.build(len(queues), pair, layout))
-        elif end.srq is not None:
-            queues.append(_receive_queue(resources.v, end, layout, len(queues), range(end.qps)))
-        elif end.workload.receives:
-            for pair in range(end.qps):
-                queues.append(_receive_queue(resources.v, end, layout, len(queues), range(pair, pair + 1)))
-    return queues, pair_words
+def build_queues(v: Verbs, part: Part, layout: EndLayout, generation: int) -> Dict[int, Queue]:
+    """Build the queues of an end that a phase changes, by number. Other receive queues go on where they are."""
+    end = part.end
+    if end.requester:
+        builder = _SendBuilder(v, part, generation)
+        queues = {end.first_queue + pair: builder.build(pair, layout) for pair in range(part.qps)}
+        return {**idle_queues(end.first_queue + part.qps, end.qps - part.qps), **queues}
+    return {end.first_queue + pair: _receive_queue(v, part, layout, pair, generation) for pair in part.unfilled}
+
+
+def idle_queues(first: int, count: int) -> Dict[int, Queue]:
+    """Return idle queues from number ``first``."""
+    return {number: idle_queue() for number in range(first, first + count)}
 
 
 class _SendBuilder:
     """Builds the send queues of an end."""
 
-    def __init__(self, resources: Resources, end: End) -> None:
-        self.v, self.workload, self.end = resources.v, end.workload, end
-        self.chains = send_chains(self.workload, end.qps)
+    def __init__(self, v: Verbs, part: Part, generation: int) -> None:
+        self.v, self.workload, self.end, self.generation = v, part.workload, part.end, generation
+        self.chains = send_chains(self.workload, part.qps)
+        proved = max(request.delivers.bytes for chain in self.chains for request in chain.requests)
+        if proved > MAX_PROVED_BYTES:
+            message = f"a completion would prove {proved} bytes, and the agent counts at most {MAX_PROVED_BYTES}"
+            raise AgentFault("unsupported", "post", message)
         self.opcodes = {
             "SEND": self.v.e.IBV_WR_SEND,
             "SEND_WITH_IMM": self.v.e.IBV_WR_SEND_WITH_IMM,
@@ -111,11 +138,13 @@ class _SendBuilder:
             "FETCH_ADD": self.v.e.IBV_WR_ATOMIC_FETCH_AND_ADD,
             "CMP_SWP": self.v.e.IBV_WR_ATOMIC_CMP_AND_SWP,
         }
-        self.remote: Dict[str, Any] = end.peer.get("buffers", {})
+        self.remote: Dict[str, Any] = part.end.peer.get("buffers", {})
 
-    def build(self, number: int, pair: int, layout: EndLayout) -> Queue:
-        workload = self.workload
+    def build(self, pair: int, layout: EndLayout) -> Queue:
+        """Build the send queue of a queue pair."""
+        workload, number = self.workload, self.end.first_queue + pair
         queue = Queue(True, layout.base, layout.first_qp + pair, self.end.pairs[pair])
+        queue.generation = self.generation
         queue.limit = fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
         queue.batch, queue.posts = workload.wqe_batch, workload.signal_every
         queue.messages_per_signal = workload.messages_per_signal
@@ -136,11 +165,11 @@ class _SendBuilder:
     def _request(self, number: int, pair: int, request: Request, first: bool, following: Any) -> Any:
         kind = SEND_END if request.ends_round else SEND
         wr = self.v.SendWR(
-            wr_id=request.delivers.bytes << BYTES_SHIFT | number << QUEUE_SHIFT | kind,
+            wr_id=request.delivers.bytes << BYTES_SHIFT | _id_of(number, self.generation, kind),
             opcode=self.opcodes[request.opcode],
             num_sge=len(request.segments),
             imm_data=0,
-            sg=_scatter(self.v, self.end.buffers, pair, request.mr, request.segments),
+            sg=_scatter(self.v, self.end.memory, pair, request.mr, request.segments),
             send_flags=_send_flags(self.v, self.workload, request, first),
             next_wr=following,
         )
@@ -156,8 +185,11 @@ class _SendBuilder:
         return wr
 
 
-def _scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: Sequence[int]) -> List[Any]:
-    assert buffers is not None, "an end has buffers once it is created"
+def _id_of(number: int, generation: int, kind: int) -> int:
+    return number << QUEUE_SHIFT | generation << GENERATION_SHIFT | kind
+
+
+def _scatter(v: Verbs, buffers: Buffers, pair: int, mr: int, segments: Sequence[int]) -> List[Any]:
     address, lkey = buffers.local(pair, mr)
     entries = []
     for length in segments:
@@ -166,20 +198,24 @@ def _scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments:
     return entries
 
 
-def _receive_queue(v: Verbs, end: End, layout: EndLayout, number: int, pairs: range) -> Queue:
-    """Build receive queue ``number`` of ``pairs``, over their MRs in turn."""
-    workload, first = end.workload, pairs[0]
+def _receive_queue(v: Verbs, part: Part, layout: EndLayout, first: int, generation: int) -> Queue:
+    """Build the receive queue of queue pair ``first``, or of all if they share one, over their MRs in turn."""
+    end, workload, plan = part.end, part.workload, part.receives
+    assert plan is not None, "a queue pair without receives is not unfilled"
+    number = end.first_queue + first
     queue = Queue(False, layout.base, layout.first_qp + first, end.pairs[first] if end.srq is None else end.srq)
     queue.shared = end.srq is not None
+    queue.generation = generation
     queue.overhead = GRH_BYTES if workload.qp_type == "UD" else 0
+    pairs = range(part.qps) if queue.shared else range(first, first + 1)
     places = [(pair, mr) for pair in pairs for mr in range(workload.mrs_per_qp)]
-    plan = receive_plan(workload, len(places), end.qps // len(pairs))
     queue.batch, queue.limit = plan.batch, plan.chains_in_queue
+    wr_id = _id_of(number, generation, RECEIVE)
     for chain in plan.chains:
         following = None
         for place in reversed(chain):
-            sges = _scatter(v, end.buffers, *places[place], plan.segments)
-            following = v.RecvWR(wr_id=number << QUEUE_SHIFT | RECEIVE, num_sge=len(sges), sg=sges, next_wr=following)
+            sges = _scatter(v, end.memory, *places[place], plan.segments)
+            following = v.RecvWR(wr_id=wr_id, num_sge=len(sges), sg=sges, next_wr=following)
             queue.refs.append(following)
         queue.chains.append(following)
     return queue

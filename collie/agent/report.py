@@ -22,12 +22,16 @@ class Run:
     def __init__(self, engines: Engines, device: str, port: int, netdev: Optional[str]) -> None:
         self.engines = engines
         self.device, self.port, self.netdev = device, port, netdev
-        self.phase = "idle"
+        self.state = "idle"
         self.data_path: Optional[str] = None
         self.plans: Dict[str, Dict[str, Any]] = {}
         self.first_packets: Optional[int] = None
         self.threads = DeviceThreads() if facts.is_software(device) else None
         self._progress: Dict[str, Any] = {}
+
+    def enter_phase(self, plans: Dict[str, Dict[str, Any]]) -> None:
+        """Begin the totals anew, for flows with these plans."""
+        self.plans, self._progress = plans, {}
 
     def flows(self, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
         """Return the ``flows`` object of a sample."""
@@ -66,7 +70,7 @@ class Run:
         if moves is None:
             return None
         last, since = self._progress.get(key, (None, now))
-        if moves != last or self.phase != "running":
+        if moves != last or self.state != "running":
             self._progress[key] = (moves, now)
             return False
         return bool(now - since > STALLED_SECONDS)
@@ -103,14 +107,14 @@ def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
         "host": {"cpu_seconds": host_cpu(), "agent_cpu_seconds": time.process_time()},
     }
     if run is not None:
-        sample["phase"] = run.phase
+        sample["state"] = run.state
         sample["flows"] = run.flows(counters, clock)
         sample["health"] = run.health()
         sample["link"] = link(run.device, run.port, run.netdev)
         if run.threads:
             sample["host"].update(run.threads.cpu_seconds())
     else:
-        sample["phase"] = "idle"
+        sample["state"] = "idle"
     sample["clock_end"] = time.monotonic()
     return sample
 
@@ -144,9 +148,13 @@ class Sampling:
         self._period = float(period_seconds or self._period)
         self.next = time.monotonic()
 
+    def pause(self) -> None:
+        """Take no samples until the next ``start``. The counters stay open."""
+        self.next = None
+
     def stop(self) -> None:
         """Stop sampling, and close the counters."""
-        self.next = None
+        self.pause()
         self._close()
 
     def _close(self) -> None:

@@ -45,10 +45,10 @@ FIELDS: Dict[str, Dict[str, Tuple[Any, bool]]] = {
         "workload": (dict, True),
         "flows": (list, True),
         "data_path": (str, False),
-        "verify": (bool, False),
         "processes": (int, False),
     },
     "connect": {"peers": (dict, True)},
+    "phase": {"workload": (dict, True), "flows": (list, True), "verify": (bool, False)},
     "start": {"period_seconds": (NUMBER, False)},
     "stop": {"drain_seconds": (NUMBER, False)},
     "verify": {"completed": (dict, False)},
@@ -120,24 +120,24 @@ def _check_seconds(name: str, value: Any, place: str = "") -> None:
         raise bad_request(f"{place}{name} must be a number from {least:g} to {most:g}")
 
 
-def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-    """Return the ends of ``prepare`` by key, each with ``key``, ``role``, ``qps`` and an unchecked ``workload``."""
+def parse_flows(do: str, flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+    """Return the ends that a request lists, by key: ``key``, ``role``, ``qps`` and an unchecked ``workload``."""
     ends: Dict[str, Dict[str, Any]] = {}
     if not 1 <= len(flows) <= MAX_ENDS:
-        raise bad_request(f"prepare: flows must list 1 to {MAX_ENDS} ends")
+        raise bad_request(f"{do}: flows must list 1 to {MAX_ENDS} ends")
     for entry in flows:
         if not isinstance(entry, dict) or set(entry) - FLOW_FIELDS:
-            raise bad_request("prepare: fields of a flow are flow, role, qps, peer and workload")
+            raise bad_request(f"{do}: fields of a flow are flow, role, qps, peer and workload")
         workload = entry.get("workload", default)
         if not isinstance(workload, dict):
-            raise bad_request("prepare: the workload of a flow is not an object")
+            raise bad_request(f"{do}: the workload of a flow is not an object")
         role, flow, qps = entry.get("role"), entry.get("flow"), entry.get("qps", workload.get("qps", 1))
         if role not in ("requester", "responder") or not isinstance(flow, str) or "/" in flow:
-            raise bad_request("prepare: a flow needs a name without '/' and the role requester or responder")
+            raise bad_request(f"{do}: a flow needs a name without '/' and the role requester or responder")
         if type(qps) is not int or not 1 <= qps <= MAX_QPS:
-            raise bad_request(f"prepare: qps of a flow must be 1 to {MAX_QPS}")
+            raise bad_request(f"{do}: qps of a flow must be 1 to {MAX_QPS}")
         key = f"{flow}/{role}"
         if key in ends:
-            raise bad_request(f"prepare: {key} is listed twice")
+            raise bad_request(f"{do}: {key} is listed twice")
         ends[key] = {"key": key, "role": role, "qps": qps, "workload": workload}
     return ends

@@ -13,22 +13,28 @@ from __future__ import annotations
 import errno
 import time
 from functools import partial
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from . import cma_abi, memory
-from .content import COMPLEMENT, Content, is_source, verify
 from .faults import AgentFault, bad_request
 from .objects import Buffers, CompletionQueue, Limits, remote_access, step
-from .pattern import GRH_BYTES, group, receive_plan
+from .pattern import GRH_BYTES, ReceivePlan, group
 from .rdma_cm import Address, Agreed, ConnectionManager, Half
 from .verbs import Verbs
-from .workload import ATOMICS, MTU_CODES, Workload
+from .workload import MTU_CODES, Workload
 
 UD_QKEY = 0x11111111
 
 
 class End:
-    """One end of a flow."""
+    """One end of a flow.
+
+    Attributes:
+        first_queue: number of its first queue.
+        posted: shape of the receives that are posted for each queue pair at the responder. Both ends keep it, so that
+            both know alone which queue pairs must be reset.
+        restarts: what brings each queue pair from INIT to RTS.
+    """
 
     def __init__(self, key: str, role: str, qps: int, workload: Workload, flow_qps: Optional[int] = None) -> None:
         """Describe ``qps`` of the flow's ``flow_qps`` queue pairs."""
@@ -39,46 +45,33 @@ class End:
         self.pairs: List[Any] = []
         self.buffers: Optional[Buffers] = None
         self.address_handle: Any = None
+        self.address_path = (workload.traffic_class, workload.hop_limit)
         self.srq: Any = None
         self.listener = 0
         self.peer: Dict[str, Any] = {}
-        self.content: Optional[Content] = None
+        self.first_queue = 0
+        self.posted: List[Optional[ReceivePlan]] = [None] * qps
+        self.restarts: Dict[int, Callable[[], None]] = {}
+
+    @property
+    def queues(self) -> int:
+        """Number of its send or receive queues."""
+        return 1 if self.workload.srq and not self.requester else self.qps
+
+    @property
+    def memory(self) -> Buffers:
+        """Its regions, once it is created."""
+        assert self.buffers is not None, "an end has buffers once it is created"
+        return self.buffers
 
     @property
     def place(self) -> Dict[str, int]:
         """Address of the payload in the first MR, and distance to the payload in the next MR."""
-        assert self.buffers is not None, "an end has buffers once it is created"
-        header = self.buffers.length - self.workload.buffer_bytes
-        return {"base": self.buffers.base + header, "stride": self.buffers.stride}
-
-    def fill(self) -> None:
-        """Fill the buffers for verification."""
-        workload, buffers = self.workload, self.buffers
-        assert buffers is not None, "an end has buffers once it is created"
-        self.content = Content(workload, self.qps, workload.buffer_bytes)
-        source = is_source(workload, self.requester)
-        for pair in range(self.qps):
-            data = self.content.of(pair) if source else self.content.of(pair).translate(COMPLEMENT)
-            for mr in range(workload.mrs_per_qp):
-                buffers.write(pair, mr, data)
-
-    def verify(self, completed: int) -> Optional[Dict[str, Any]]:
-        """Compare the received payload. Return None with atomics, because they change the payload."""
-        workload, buffers, content = self.workload, self.buffers, self.content
-        assert buffers is not None, "an end has buffers once it is created"
-        assert content is not None, "the buffers were filled"
-        if workload.opcodes & ATOMICS:
-            return None
-        read = partial(buffers.read, length=workload.buffer_bytes)
-        return verify(workload, self.requester, content, read, self.qps, completed)
+        return {"base": self.memory.base + self.memory.header, "stride": self.memory.stride}
 
 
 def _owns_receives(end: End) -> bool:
-    return end.workload.receives and not end.requester and end.srq is None
-
-
-def _receive_sges(workload: Workload) -> int:
-    return len(receive_plan(workload, 1, 1).segments)
+    return not end.requester and end.srq is None
 
 
 def _conn_param(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
@@ -128,15 +121,17 @@ class Resources:
                 raise AgentFault("unsupported", "rdma_cm", message)
             self._cm = ConnectionManager(Address(self.gid, self._netdev))
         self.ends = ends
+        queues = 0
         for end in ends:
             workload = end.workload
-            length = workload.buffer_bytes + (GRH_BYTES if workload.qp_type == "UD" and not end.requester else 0)
+            end.first_queue, queues = queues, queues + end.queues
+            header = GRH_BYTES if workload.qp_type == "UD" and not end.requester else 0
             node = workload.numa_node if end.requester else workload.peer_numa_node
             memory.run_on(node)
-            end.buffers = Buffers(self.v, self.pd, workload, end.qps, length, node, processes)
-            if workload.srq and workload.receives and not end.requester:
+            end.buffers = Buffers(self.v, self.pd, workload, end.qps, header, node, processes)
+            if workload.srq and not end.requester:
                 with step("create_srq"):
-                    attributes = self.v.SrqAttr(max_wr=workload.recv_wq_depth, max_sge=_receive_sges(workload))
+                    attributes = self.v.SrqAttr(max_wr=workload.recv_wq_depth, max_sge=workload.sge_count)
                     end.srq = self.v.SRQ(self.pd, self.v.SrqInitAttr(attributes))
         self._create_pairs()
 
@@ -164,7 +159,7 @@ class Resources:
             "max_send_wr": workload.send_wq_depth if end.requester else 1,
             "max_recv_wr": workload.recv_wq_depth if receives else 1,
             "max_send_sge": workload.sge_count if end.requester else 1,
-            "max_recv_sge": _receive_sges(workload) if receives else 1,
+            "max_recv_sge": workload.sge_count if receives else 1,
             "max_inline_data": workload.max_inline_data if end.requester else 0,
         }
         cap = v.QPCap(**asked)
@@ -202,8 +197,8 @@ class Resources:
             "lid": self.lid,
             "qps": [[pair.qp_num, end.workload.sq_psn] for pair in end.pairs],
         }
-        if not end.requester and end.workload.remote_memory and end.buffers:
-            described["buffers"] = end.buffers.describe()
+        if not end.requester and end.workload.qp_type != "UD":
+            described["buffers"] = end.memory.describe()
         if not end.requester and end.workload.by_rdma_cm and self._cm:
             end.listener, described["cm_port"] = self._cm.listen()
         return described
@@ -219,11 +214,30 @@ class Resources:
             return
         path = self._path(workload, peer["gid"], peer["lid"])
         if workload.qp_type == "UD":
-            with step("create_ah"):
-                end.address_handle = self.v.AH(self.pd, attr=path)
+            self.address(end, workload)
         for index, pair in enumerate(end.pairs):
             number, psn = peer["qps"][index]
-            self._bring_up(pair, workload, path, number, psn)
+            end.restarts[index] = partial(self._bring_up, pair, workload, path, number, psn)
+            end.restarts[index]()
+
+    def address(self, end: End, workload: Workload) -> None:
+        """Make the address handle of a UD end, with traffic class and hop limit of ``workload``."""
+        if end.address_handle is not None:
+            with step("destroy_ah"):
+                end.address_handle.close()
+            end.address_handle = None
+        with step("create_ah"):
+            end.address_handle = self.v.AH(self.pd, attr=self._path(workload, end.peer["gid"], end.peer["lid"]))
+        end.address_path = (workload.traffic_class, workload.hop_limit)
+
+    def restart(self, end: End, index: int) -> None:
+        """Take a queue pair through RESET to RTS, which discards its posted receives. Its peer must do the same."""
+        pair = end.pairs[index]
+        with step("modify_qp RESET"):
+            pair.modify(self.v.QPAttr(qp_state=self.v.e.IBV_QPS_RESET), self.v.e.IBV_QP_STATE)
+        with step("modify_qp INIT"):
+            pair.to_init(self._attributes(end.workload))
+        end.restarts[index]()
 
     def connect_by_rdma_cm(self, seconds: float) -> None:
         """Connect the queue pairs that ``connect`` left unconnected."""
@@ -249,13 +263,19 @@ class Resources:
             raise bad_request(f"connect: the endpoint of the peer of {end.key} has no cm_port")
         for index, pair in enumerate(end.pairs):
             number, psn = end.peer["qps"][index]
-            half = Half(_conn_param(end.workload, pair.qp_num), partial(self._bring_up_agreed, pair, end.workload, psn))
+            bring_up = partial(self._bring_up_agreed, end, index, psn)
+            half = Half(_conn_param(end.workload, pair.qp_num), bring_up)
             if end.requester:
                 cm.dial(end.peer["gid"], end.peer["cm_port"], half)
             else:
                 cm.expect(end.listener, number, half)
 
-    def _bring_up_agreed(self, pair: Any, workload: Workload, psn: int, agreed: Agreed) -> None:
+    def _bring_up_agreed(self, end: End, index: int, psn: int, agreed: Agreed) -> None:
+        """Bring a queue pair to RTS on the agreed path, now and after each RESET."""
+        end.restarts[index] = partial(self._follow, end.pairs[index], end.workload, psn, agreed)
+        end.restarts[index]()
+
+    def _follow(self, pair: Any, workload: Workload, psn: int, agreed: Agreed) -> None:
         """Bring a queue pair to RTS on the agreed path. INIT is repeated to set the partition."""
         attributes = self._attributes(workload)
         attributes.pkey_index = agreed.pkey_index

@@ -3,7 +3,8 @@
 1. Engine *p* has the same share of a flow at both ends. Its queue pair *i* connects to queue pair *i* of engine *p* on
    the other host. The first engines take the remainder.
 2. A joint endpoint lists the endpoints of all engines that have a share.
-3. Replies describe whole flows: sums, with consecutive numbers of queue pairs.
+3. A phase with fewer queue pairs divides these in the same way, so each engine uses the first ones of its share.
+4. Replies describe whole flows: sums, with consecutive numbers of queue pairs.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ Reply = Dict[str, Any]
 
 
 def shares(qps: Dict[str, int], processes: int) -> List[Dict[str, int]]:
-    """Return each engine's queue pairs by end, or raise ``bad_request`` if an engine would have none."""
-    if processes > max(qps.values(), default=1):
-        raise bad_request(f"prepare: {processes} processes for {max(qps.values())} queue pairs per flow at most")
+    """Return each engine's queue pairs by end."""
     parts = [
         {key: count // processes + (number < count % processes) for key, count in qps.items()}
         for number in range(processes)
@@ -30,6 +29,8 @@ def divide(command: Dict[str, Any], parts: Sequence[Dict[str, int]]) -> List[Dic
     """Return the command of each engine."""
     if command["do"] == "prepare":
         return [_prepare(command, part, len(parts)) for part in parts]
+    if command["do"] == "phase":
+        return [{**command, "ends": _ends(command, part)} for part in parts]
     if command["do"] == "connect":
         peers = command["peers"]
         return [
@@ -40,8 +41,11 @@ def divide(command: Dict[str, Any], parts: Sequence[Dict[str, int]]) -> List[Dic
 
 
 def _prepare(command: Dict[str, Any], part: Dict[str, int], processes: int) -> Dict[str, Any]:
-    ends = [{**end, "qps": part[end["key"]], "flow_qps": end["qps"]} for end in command["ends"] if end["key"] in part]
-    return {**command, "ends": ends, "processes": processes}
+    return {**command, "ends": _ends(command, part), "processes": processes}
+
+
+def _ends(command: Dict[str, Any], part: Dict[str, int]) -> List[Dict[str, Any]]:
+    return [{**end, "qps": part[end["key"]], "flow_qps": end["qps"]} for end in command["ends"] if end["key"] in part]
 
 
 def _endpoint(key: str, peer: Dict[str, Any], number: int) -> Dict[str, Any]:
@@ -65,8 +69,11 @@ def _joined(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) 
     """Return the joint values of the fields that differ between engines."""
     if do == "prepare":
         return _prepared(replies)
+    if do == "phase":
+        return {"flows": {key: plan for reply in replies for key, plan in reply["flows"].items()}}
     if do == "stop":
-        return {"drained": all(reply["drained"] for reply in replies)}
+        sums = {name: sum(reply[name] for reply in replies) for name in ("failed_qps", "stragglers")}
+        return {"drained": all(reply["drained"] for reply in replies), **sums}
     if do == "verify":
         return _verified(replies, parts)
     if do == "destroy":
@@ -80,12 +87,12 @@ def _named(reply: Reply, name: str) -> Reply:
 
 
 def _prepared(replies: Sequence[Reply]) -> Reply:
-    first = replies[0]["flows"]  # all engines have the same plan
+    first = replies[0]["flows"]  # the first engine has queue pairs of every flow
     buffers = {key: [reply["flows"][key]["buffers"] for reply in replies if key in reply["flows"]] for key in first}
     endpoints = {
         key: {"engines": [reply["endpoints"][key] for reply in replies if key in reply["endpoints"]]} for key in first
     }
-    return {"endpoints": endpoints, "flows": {key: {**plan, "buffers": buffers[key]} for key, plan in first.items()}}
+    return {"endpoints": endpoints, "flows": {key: {"buffers": buffers[key]} for key in first}}
 
 
 def _verified(replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:

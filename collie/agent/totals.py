@@ -6,12 +6,13 @@ Only the engine writes totals, so a 64-bit word needs no lock. The agent sets ``
 from __future__ import annotations
 
 import mmap
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from .requests import MAX_ENDS
 from .verbs import WC_STATUS
 
 ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS, QUEUE_OUTSTANDING, QUEUE_LIMIT = range(9)
+STRAGGLERS = 9
 ERRORS = 10
 ERROR_WORDS = 32
 FIRST_END = ERRORS + ERROR_WORDS
@@ -44,6 +45,11 @@ class Totals:
             first_qp += qps
         self.words = memoryview(mmap.mmap(-1, 8 * first_qp)).cast("Q")
 
+    def restart(self) -> None:
+        """Set all totals to 0, for the next phase. Only the engine does this."""
+        first = ATTENTION + 1
+        self.words[first:] = memoryview(bytes(8 * (len(self.words) - first))).cast("Q")
+
 
 _HEALTH = {
     "iterations": ITERATIONS,
@@ -52,6 +58,7 @@ _HEALTH = {
     "queue_outstanding": QUEUE_OUTSTANDING,
     "queue_limit": QUEUE_LIMIT,
     "posts": POSTS,
+    "stragglers": STRAGGLERS,
     "flushed": FLUSHED,
     "post_errors": POST_ERRORS,
 }
@@ -68,14 +75,21 @@ _END = {
 
 
 class RunTotals:
-    """Sums over the engines of a run."""
+    """Sums over the engines of a run, for the queue pairs that its phase uses."""
 
     def __init__(self, parts: Sequence[Totals]) -> None:
         self._parts = parts
         self._ends: Dict[str, List[Tuple[Totals, EndLayout]]] = {}
-        for part in parts:
+        self.use([{layout.key: layout.qps for layout in part.ends} for part in parts])
+
+    def use(self, shares: Sequence[Mapping[str, int]]) -> None:
+        """Count the first queue pairs of each end from now on: for each engine, their number by the end's key."""
+        self._ends = {}
+        for part, share in zip(self._parts, shares):  # noqa: B905 - Python 3.9 has no `strict`
             for layout in part.ends:
-                self._ends.setdefault(layout.key, []).append((part, layout))
+                if layout.key in share:
+                    used = layout._replace(qps=share[layout.key])
+                    self._ends.setdefault(layout.key, []).append((part, used))
 
     @property
     def qps(self) -> Dict[str, int]:

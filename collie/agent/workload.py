@@ -121,11 +121,6 @@ class Workload:
         return bool(self.opcodes & RECEIVING)
 
     @property
-    def remote_memory(self) -> bool:
-        """Whether requests address the responder's memory."""
-        return bool(self.opcodes - SENDS)
-
-    @property
     def mixed(self) -> bool:
         """Whether some requests fetch payload and others send it."""
         return bool(self.opcodes & FETCHING) and not self.opcodes <= FETCHING

@@ -60,7 +60,7 @@ class OpenCampaign:
         with Pulse(self._adapters, self.store.directory.path, self.store.header, metrics) as pulse:
             summary = self.campaign.run(Both(pulse.follower, sink))
             pulse.ended_by = summary.ended_by
-            return summary
+            return dataclasses.replace(summary, further_phases=self.store.tally().further_phases)
 
     def close(self) -> None:
         """Close the testbed and the record."""

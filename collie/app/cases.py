@@ -42,7 +42,7 @@ def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice | None, 
         return None, lambda _space: workload
     named = case_named(adapters, name)
     if named.case.on is not None:
-        logger.warning("%s shows only on the set-up of other workloads, which `collie reproduce %s` makes", name, name)
+        logger.warning("%s shows only on a set-up for other workloads, too; `collie reproduce` makes it", name)
     return named.choice, lambda _space: named.case.workload
 
 

@@ -58,8 +58,7 @@ def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
     chosen = named.choice
     space = _space(adapters, chosen)
     plan = planned(named.case.workload, named.case.mfs, space, named.case.on)
-    before = plan.on.before if plan.on else ()
-    workloads = [plan.anomaly, *(workload for workload, _condition in plan.controls), *before]
+    workloads = [plan.anomaly, *(workload for workload, _condition in plan.controls)]
     return Bundle(
         name=named.case.name,
         collie_version=collie.__version__,
@@ -108,8 +107,7 @@ def _in_perftest(adapters: Adapters, named: NamedCase) -> PerftestCase:
     case = named.case
     if case.on is not None:
         raise UsageError(
-            f"{case.name} shows only on the set-up of other workloads, and a perftest process makes its own; "
-            f"`collie export {case.name} --as bundle` keeps the set-up"
+            f"{case.name} shows only on a set-up for other workloads, too, which perftest cannot make: use --as bundle"
         )
     return in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(adapters, named.choice))
 

@@ -125,6 +125,7 @@ def _standing(last: CampaignProgress, tally: Tally, anomalies: tuple[Anomaly, ..
     return dataclasses.replace(
         last,
         runs=tally.runs,
+        further_phases=tally.further_phases,
         failed_runs=tally.failed_runs,
         elapsed_seconds=tally.elapsed_seconds,
         anomalies={

@@ -8,6 +8,7 @@ from textwrap import fill
 from collie.bundle.hosts import FORM, OPTIONAL
 from collie.campaign.reproduce import Bundle
 from collie.report.quantities import show
+from collie.search.anomaly import differences
 from collie.workloads.workload import FIELD_NAMES, Connection, Workload
 
 _WIDTH = 100
@@ -34,7 +35,7 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     anomaly = bundle.plan.anomaly
     named = {condition.dimension for condition in bundle.mfs.conditions}
     yield f"The workload, where it is not its plain sibling:\n{_fields(anomaly, bundle.siblings[anomaly], named)}"
-    yield from _phases(bundle)
+    yield from _needs(bundle)
     yield _wrapped(
         "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in "
         "flight, everything else plain. What the sibling delivers is what the workload is held against."
@@ -65,17 +66,17 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     collie reproduce {program} --hosts FILE"""
 
 
-def _phases(bundle: Bundle) -> Iterator[str]:
-    on = bundle.plan.on
-    if on is None:
+def _needs(bundle: Bundle) -> Iterator[str]:
+    if (on := bundle.plan.on) is None:
         return
+    own = bundle.plan.anomaly
     yield _wrapped(
-        "It shows only on a set-up that was made for more than its own traffic. Each run makes that set-up, runs the "
-        "phases below on its queue pairs and memory regions, and then the workload."
+        "It shows only on queue pairs and memory that are made for more than it uses, so each run makes them: for "
+        f"traffic with {differences(on.made_for, own)}."
     )
-    for number, workload in enumerate((on.made_for, *on.before)):
-        title = f"Phase {number}" if number else "The set-up has the capacities of this workload"
-        yield f"{title}:\n{_fields(workload, bundle.plan.anomaly, frozenset(), 'last phase')}"
+    if on.before:
+        phases = "\n".join(f"    {number}. {differences(each, own)}" for number, each in enumerate(on.before, start=1))
+        yield f"Each run has these phases first, where they are not the workload:\n{phases}"
 
 
 def _but_for_rdma_cm(bundle: Bundle) -> str:
@@ -84,16 +85,16 @@ def _but_for_rdma_cm(bundle: Bundle) -> str:
     return " but that of RDMA-CM while a run is set up" if listens else ""
 
 
-def _fields(workload: Workload, sibling: Workload, named: Container[str], beside: str = "plain") -> str:
+def _fields(workload: Workload, sibling: Workload, named: Container[str]) -> str:
     kept = ("qp_type", "opcode", "messages")
     names = [name for name in FIELD_NAMES if name in kept or name in named or workload.get(name) != sibling.get(name)]
     width = max(map(len, names))
-    return "\n".join(f"    {name:{width}}  {_value(name, workload, sibling, beside)}" for name in names)
+    return "\n".join(f"    {name:{width}}  {_value(name, workload, sibling)}" for name in names)
 
 
-def _value(name: str, workload: Workload, sibling: Workload, beside: str) -> str:
+def _value(name: str, workload: Workload, sibling: Workload) -> str:
     value = show(name, workload.get(name))
-    return value if workload.get(name) == sibling.get(name) else f"{value} ({beside} {show(name, sibling.get(name))})"
+    return value if workload.get(name) == sibling.get(name) else f"{value} (plain {show(name, sibling.get(name))})"
 
 
 def _wrapped(text: str) -> str:

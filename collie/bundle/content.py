@@ -19,8 +19,8 @@ from collie.workloads.feature import Condition, Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload, render
 
-VERSION, WITH_SET_UP = 1, 2
-"""An earlier Collie must not run a workload without the phases that it needs, so it refuses the second version."""
+VERSION = 2
+"""Version 2 can have a `set_up`. A bundle without one keeps version 1, which earlier versions of Collie read."""
 
 _TEXTS = ("name", "collie_version", "exported", "found_on", "sentence", "likely")
 
@@ -29,17 +29,17 @@ def encode(bundle: Bundle) -> Json:
     """Return plain values from which `decode` makes the same bundle."""
     at_discovery = bundle.at_discovery
     return {
-        "bundle_version": VERSION if bundle.plan.on is None else WITH_SET_UP,
+        "bundle_version": VERSION if bundle.plan.on else 1,
         **{key: getattr(bundle, key) for key in _TEXTS},
         "symptom": bundle.symptom.value,
         "features": codec.encode(bundle.mfs),
         "anomaly": _run(bundle, bundle.plan.anomaly),
-        **({} if bundle.plan.on is None else {"set_up": _set_up(bundle, bundle.plan.on)}),
         "controls": [
             {"broken": codec.encode(Mfs((condition,)))[0], **_run(bundle, workload)}
             for workload, condition in bundle.plan.controls
         ],
         "uncontrolled": codec.encode(Mfs(bundle.plan.uncontrolled)),
+        **({"set_up": codec.encode(bundle.plan.on)} if bundle.plan.on else {}),
         "thresholds": CODEC.write(bundle.thresholds),
         "verify": bundle.verify,
         "counters": at_discovery and {**CODEC.write(at_discovery.signature), **CODEC.write(at_discovery.levels)},
@@ -50,8 +50,8 @@ def encode(bundle: Bundle) -> Json:
 def decode(raw: Any) -> Bundle:
     """Inverse of `encode`. Raises `ValueError` for other data, and for a workload that no device can run."""
     try:
-        if raw["bundle_version"] not in (VERSION, WITH_SET_UP):
-            raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads {VERSION} and {WITH_SET_UP}")
+        if raw["bundle_version"] not in range(1, VERSION + 1):
+            raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads 1 to {VERSION}")
         if wrong := next((text for text in _texts(raw) if UNSAFE_CHARACTERS.search(text)), None):
             raise ValueError(f"it holds characters that steer a terminal, in {wrong[:40]!a}")
         return _decoded(raw)
@@ -61,10 +61,6 @@ def decode(raw: Any) -> Bundle:
 
 def _run(bundle: Bundle, workload: Workload) -> Json:
     return {"workload": render(workload), "plain_sibling": render(bundle.siblings[workload])}
-
-
-def _set_up(bundle: Bundle, on: SetUp) -> Json:
-    return {"made_for": render(on.made_for), "before": [_run(bundle, workload) for workload in on.before]}
 
 
 def _decoded(raw: Mapping[str, Any]) -> Bundle:
@@ -77,11 +73,6 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
 
     anomaly = workload(raw["anomaly"])
     controls = tuple((workload(control), _conditions([control["broken"]])[0]) for control in raw["controls"])
-    on = None
-    if raw["bundle_version"] == WITH_SET_UP:
-        on = SetUp(_possible(raw["set_up"]["made_for"]), tuple(map(workload, raw["set_up"]["before"])))
-        if misfit := next((text for each in siblings if (text := on.misfit(each))), None):
-            raise ValueError(f"its workloads do not share a set-up: {misfit}")
     mfs = Mfs(_conditions(raw["features"]))
     if not all(condition.holds(anomaly) for condition in mfs.conditions):
         raise ValueError(f"its workload does not satisfy its own conditions, {mfs}")
@@ -89,7 +80,7 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
         **{key: typed(str, raw[key]) for key in _TEXTS},
         symptom=Symptom(raw["symptom"]),
         mfs=mfs,
-        plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"]), on),
+        plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"]), _set_up(raw.get("set_up"), anomaly)),
         siblings=siblings,
         thresholds=typed(Thresholds, raw["thresholds"]),
         verify=raw["verify"] is True,
@@ -99,6 +90,14 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
             for host, values in typed(Mapping[str, Mapping[str, Mapping[str, Any]]], raw["fingerprints"]).items()
         },
     )
+
+
+def _set_up(raw: Mapping[str, Any] | None, anomaly: Workload) -> SetUp | None:
+    if raw is None:
+        return None
+    on = SetUp(_possible(raw["made_for"]), tuple(map(_possible, raw["before"])))
+    codec.require_phase(anomaly, on)
+    return on
 
 
 def _possible(raw: Mapping[str, Any]) -> Workload:

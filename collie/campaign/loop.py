@@ -71,7 +71,9 @@ _QUIET = 4
 """Number of set-ups without a suspicion after which an observation is followed that looked familiar."""
 
 _EXPLANATION_RUNS = 45
-"""Expected runs of an explanation."""
+"""Expected runs of an explanation, each with a set-up of its own."""
+_EXPLANATION_SET_UPS = 32
+"""Expected time of an explanation by phases, in runs with a set-up of their own."""
 
 Result = TypeVar("Result")
 
@@ -385,10 +387,13 @@ class SearchLoop:
         if (purpose := self._measurer.scheduler.next_purpose) is not None:
             return purpose in ("extract", "claim")
         spent, lanes = self._measurer.budget_share, max(1, self._searching)
-        one_after_another = -(-explanations // lanes) * _EXPLANATION_RUNS * lanes
+        one_after_another = -(-explanations // lanes) * lanes
         # A run that the device refuses, or that fails to set up, takes hardly any time.
         measured = self._measurer.runs - self._measurer.unsupported - sum(self._measurer.failed.values())
-        return spent + one_after_another * spent / max(1, measured) >= 1.0
+        runs: float = _EXPLANATION_RUNS
+        if self._recipe.phases > 1:
+            runs = _EXPLANATION_SET_UPS * self._measurer.set_up_seconds * measured / self._measurer.elapsed_seconds
+        return spent + one_after_another * runs * spent / max(1, measured) >= 1.0
 
     async def _freshen_bound(self, lane: Lane, workload: Workload, siblings: int) -> None:
         if not self._measurer.knows_bound(workload):
@@ -469,4 +474,7 @@ class SearchLoop:
             return PhaseOf(probe, first=True)
         if lane.set_up is not None and lane.set_up.misfit(probe) is None:
             return PhaseOf(lane.set_up.made_for)
-        return PhaseOf(roomy(self._space, probe, about.workload, self._space.base), first=True)
+        likely = [about.workload, self._space.base]
+        if about.verdict.symptom is Symptom.LOW_THROUGHPUT:
+            likely.append(self._measurer.sibling(probe))
+        return PhaseOf(roomy(self._space, probe, *likely), first=True)

@@ -263,6 +263,11 @@ class Measurer:
         """Return the raised counters of a run, relative to the healthy runs so far."""
         return (self._levels or self._ordinary.levels).signature(measurement)
 
+    @property
+    def set_up_seconds(self) -> float:
+        """Return the mean time of a run with a set-up of its own."""
+        return self._pace.whole
+
     def cost(self, lane: Lane, workload: Workload) -> float:
         """Return the time of the next run on a lane, in units of that of a run with a set-up of its own."""
         fits = lane.set_up is not None and lane.set_up.misfit(workload) is None
@@ -346,6 +351,10 @@ class Measurer:
 
     def _unbounded(self, workload: Workload, measurement: Measurement) -> Verdict:
         return judge(workload, measurement, NOTHING_EXPECTED, self._thresholds)
+
+    def sibling(self, workload: Workload) -> Workload:
+        """Return the plain sibling of a workload."""
+        return self._bounds.sibling(workload)
 
     def knows_bound(self, workload: Workload) -> bool:
         """Whether the plain sibling has been measured, or is known to be no reference."""

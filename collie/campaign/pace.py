@@ -23,7 +23,11 @@ class Pace:
             self._runs[kind] += 1
 
     @property
+    def whole(self) -> float:
+        """Mean time of a run with a set-up of its own, in seconds."""
+        return self._seconds[0] / self._runs[0]
+
+    @property
     def phase(self) -> float:
-        """Time of a further phase, in units of that of a run with a set-up of its own."""
-        whole, phase = (seconds / runs for seconds, runs in zip(self._seconds, self._runs, strict=True))
-        return min(1.0, phase / whole)
+        """Mean time of a further phase, in units of `whole`."""
+        return min(1.0, self._seconds[1] / self._runs[1] / self.whole)

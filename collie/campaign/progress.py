@@ -74,6 +74,7 @@ class CampaignProgress:
     """The progress of a campaign. Rates and times are None when unknown.
 
     Attributes:
+        further_phases: number of runs on a set-up that an earlier run made.
         replayed: number of runs taken from the record of an earlier process.
         failed_runs: number of runs that failed to set up, or that cost a host or a pair.
         wall_seconds: time since the start of this process.
@@ -88,6 +89,7 @@ class CampaignProgress:
     """
 
     runs: int = 0
+    further_phases: int = 0
     replayed: int = 0
     failed_runs: int = 0
     elapsed_seconds: float = 0.0
@@ -106,6 +108,11 @@ class CampaignProgress:
     hosts: Mapping[str, HostStanding] = field(default_factory=dict)
     last_failure: FailedRun | None = None
     pairs_set_aside: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def set_ups(self) -> int:
+        """Number of set-ups of the runs."""
+        return self.runs - self.further_phases
 
     @property
     def worst(self) -> str | None:
@@ -177,6 +184,8 @@ class Follower:
             self._last = event
         self._purpose = event.record.purpose
         record = event.record
+        if not record.made_set_up:
+            self._know(further_phases=self._known.further_phases + 1)
         if failure := failure_of(record):
             self._know(failed_runs=self._known.failed_runs + 1, last_failure=failure)
         if isinstance(record.result, HostLost):
@@ -237,12 +246,14 @@ class Tally:
         outcomes: number of runs by outcome: `measured`, `setup_failed`, `unsupported`, `host_lost`, `pair_lost`.
         last_run: number of the last run. Earlier numbers can be missing while other pairs run them.
         last_failure: the last run that failed to set up, or cost a host or a pair.
+        further_phases: number of runs on a set-up that an earlier run made.
     """
 
     outcomes: Mapping[str, int]
     elapsed_seconds: float
     last_run: int
     last_failure: RunRecord | None
+    further_phases: int
 
     @property
     def runs(self) -> int:

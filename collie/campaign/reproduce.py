@@ -12,19 +12,18 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from collie.campaign.budget import BudgetSpent
+from collie.campaign.history import broken_on, probe_after
 from collie.campaign.measure import Measurer
-from collie.campaign.phases import last_phase
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
 from collie.detect.judge import Thresholds
 from collie.detect.measurement import Measurement
-from collie.detect.reading import RunReading, reading_of
+from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Ordinary, Signature, mean_signature, same_counters
 from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
-from collie.search.breaking import breakings
 from collie.workloads.feature import Condition, Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
@@ -50,8 +49,8 @@ class Plan:
     """The runs of a reproduction. Each control breaks one condition.
 
     Attributes:
-        uncontrolled: the conditions that no workload of the space breaks without breaking another.
-        on: the set-up on which each run is the last phase, after those before it. None: a set-up for each run.
+        uncontrolled: the conditions that no workload of the space breaks without breaking another, or on this set-up.
+        on: the set-up that anomaly and controls need, after the phases that bring it. None: each has its own.
     """
 
     anomaly: Workload
@@ -61,12 +60,11 @@ class Plan:
 
 
 def planned(workload: Workload, mfs: Mfs, space: Space, on: SetUp | None = None) -> Plan:
-    """Return the plan for an anomaly, with all of its controls. With a set-up, they are phases of it, too."""
+    """Return the plan for an anomaly, with all of its controls."""
     controls: list[tuple[Workload, Condition]] = []
     uncontrolled: list[Condition] = []
     for condition in mfs.conditions:
-        found = breakings(workload, mfs, condition, space)
-        control = next((each for each in found if on is None or on.misfit(each) is None), None)
+        control = broken_on(on, workload, mfs, condition, space)
         if control is None:
             uncontrolled.append(condition)
         else:
@@ -168,8 +166,10 @@ class Reproduction:
 
     Attributes:
         controls, uncontrolled: as in `Plan` if requested, else empty.
+        alone: the workload on a set-up of its own, with nothing before. Only with controls, and if the anomaly needs
+            another set-up.
+        on: the set-up that the anomaly needs.
         at_discovery: the counters at discovery, as far as this testbed has them.
-        on: as in `Plan`.
         ended_by: reason for an early end, or empty.
     """
 
@@ -179,6 +179,7 @@ class Reproduction:
     uncontrolled: tuple[Condition, ...] = ()
     at_discovery: CountersAtDiscovery | None = None
     ended_by: str = ""
+    alone: Trial | None = None
     on: SetUp | None = None
 
     @property
@@ -221,6 +222,10 @@ class Reproduction:
         return Reproduced.INCONCLUSIVE if trial.inconclusive > _SHARE_TO_GIVE_UP * runs else Reproduced.NO
 
 
+_Case = tuple[Workload, SetUp | None, Condition | None, list[RunReading]]
+"""A workload, its set-up if not its own, the condition that it breaks, and its runs."""
+
+
 def reproduce(
     measurer: Measurer,
     plan: Plan,
@@ -232,45 +237,52 @@ def reproduce(
 ) -> Reproduction:
     """Run an anomaly `repeat` times. With `controls`, also run it as often with each of its conditions broken.
 
-    The runs of anomaly and controls alternate, so that drift affects all of them alike.
+    If it needs a set-up with earlier phases, each run repeats these, and a further control leaves them out. The runs of
+    anomaly and controls alternate, so that drift affects all of them alike.
 
     Raises:
         BudgetSpent: the budget was spent before the first run of the anomaly.
     """
-    cases: list[tuple[Workload, Condition | None, list[RunReading]]] = [(plan.anomaly, None, [])]
+    cases: list[_Case] = [(plan.anomaly, plan.on, None, [])]
     if controls:
-        cases += [(control, condition, []) for control, condition in plan.controls]
+        cases += [(control, plan.on, condition, []) for control, condition in plan.controls]
+    if controls and plan.on is not None:
+        cases.append((plan.anomaly, None, None, []))
     ended_by = ""
     try:
         for _ in range(repeat):
-            for workload, _condition, readings in cases:
-                readings.append(_reading(measurer, workload, plan.on))
+            for workload, on, _condition, readings in cases:
+                readings.append(_reading(measurer, workload, on))
     except BudgetSpent as spent:
-        if not cases[0][2]:
+        if not cases[0][-1]:
             raise
         ended_by = str(spent)
-    trials = [Trial(workload, condition, tuple(readings)) for workload, condition, readings in cases if readings]
+    trials = [Trial(workload, condition, tuple(readings)) for workload, _on, condition, readings in cases if readings]
+    alone = trials.pop() if len(trials) > 1 and trials[-1].broken is None else None
     measurement = measurer.measurement(plan.anomaly)
     at_discovery = at_discovery.comparable_with(measurement) if at_discovery and measurement else at_discovery
     return Reproduction(
-        symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), at_discovery, ended_by, plan.on
+        symptom,
+        trials[0],
+        tuple(trials[1:]),
+        plan.uncontrolled if controls else (),
+        at_discovery,
+        ended_by,
+        alone,
+        plan.on,
     )
 
 
 def _reading(measurer: Measurer, workload: Workload, on: SetUp | None) -> RunReading:
-    if workload not in measurer.refused:
+    phases = (workload, *on.before) if on is not None else (workload,)
+    if measurer.refused.keys().isdisjoint(phases):
         measurer.measure_sibling(workload)
-        reading = measurer.probe(workload, "reproduce") if on is None else _last_phase(measurer, workload, on)
+        purpose = "reproduce"
+        reading = measurer.probe(workload, purpose) if on is None else probe_after(measurer, workload, on, purpose)
         if reading is not None:
             return reading
-    return RunReading(inconclusive(f"unsupported: {measurer.refused[workload]}"))
-
-
-def _last_phase(measurer: Measurer, workload: Workload, on: SetUp) -> RunReading | None:
-    if (found := last_phase(measurer, workload, on, "reproduce")) is None:
-        return None
-    verdict, measurement = found
-    return RunReading(verdict) if measurement is None else reading_of(verdict, measurement)
+    refused = next(measurer.refused[each] for each in phases if each in measurer.refused)
+    return RunReading(inconclusive(f"unsupported: {refused}"))
 
 
 BUNDLE_SUFFIX = ".pyz"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import DENSE_SIZES, calibrate, plan
-from collie.campaign.lanes import Lane, PhaseOf
+from collie.campaign.lanes import Lane, LaneTask, PhaseOf
 from collie.campaign.measure import Measurer
-from collie.campaign.phases import Judged, judging_phases, on_only_lane
 from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduction, planned, reproduce
 from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
 from collie.detect.bounds import Bound, Bounds, Calibration
@@ -19,18 +18,22 @@ from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom, Verdict
 from collie.errors import TestbedError
-from collie.ports import CampaignStore, ProgressSink, RunResult, Testbed
+from collie.ports import CampaignStore, ProgressSink, RunRecord, RunResult, Testbed
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, Workload
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An anomaly to run again, named as on the command line. The workload satisfies `mfs`.
+    """An anomaly to run again, named as on the command line.
 
-    `on` is the set-up that the workload needs, with the phases before it. None: a set-up of its own.
+    Attributes:
+        workload: it satisfies `mfs`.
+        on: the set-up that it needs, after the phases that bring it. None: any set-up of its own.
     """
 
     name: str
@@ -131,29 +134,34 @@ class SingleRunSession:
         found: list[JudgedRun] = []
         set_ups = 0
         for shared in shared_set_ups(workloads, self.space, phases):
-            rest, apart = shared.workloads, shared.apart
+            apart, number = shared.apart, 0
             with within_budget():
-                on_only_lane(self._measurer, partial(self._measuring_siblings, workloads=rest))
-                while rest:
-                    runs = on_only_lane(
-                        self._measurer, partial(self._judging, made_for=shared.made_for, workloads=rest)
-                    )
-                    set_ups += 1
-                    for number, (record, verdict) in enumerate(runs, start=1):
-                        phase = Phase(set_ups, number, shared.made_for, apart)
-                        found.append(replace(self._judged(record.workload, record.result, verdict), phase=phase))
-                    rest, apart = rest[len(runs) :], "an earlier phase ended the set-up before"
+                runs = self._drive(self._phases(self._measurer.lanes[0], shared))
+            for record, verdict in runs:
+                if record.set_up == record.run:
+                    set_ups, number = set_ups + 1, 0
+                    apart = "an earlier phase ended the set-up before" if runs[0][0] is not record else shared.apart
+                number += 1
+                judged = self._judged(record.workload, record.result, verdict)
+                found.append(replace(judged, phase=Phase(set_ups, number, shared.made_for, apart)))
         return found
 
-    async def _judging(self, lane: Lane, made_for: Workload, workloads: Sequence[Workload]) -> list[Judged]:
-        return await judging_phases(self._measurer, lane, made_for, workloads, "measure")
+    async def _phases(self, lane: Lane, shared: SharedSetUp) -> list[tuple[RunRecord, Verdict | None]]:
+        plain = {self._bounds.sibling(workload): workload for workload in shared.workloads}
+        for common in shared_set_ups(list(plain), self.space):
+            for index, sibling in enumerate(common.workloads):
+                on = PhaseOf(common.made_for, first=not index)
+                await self._measurer.measuring_sibling(lane, plain[sibling], on=on)
+        records = [
+            await self._measurer.recording(lane, workload, "measure", PhaseOf(shared.made_for, first=not index))
+            for index, workload in enumerate(shared.workloads)
+        ]
+        lane.set_up = lane.set_up_by = None  # what the phases left behind must not lower a plain sibling
+        return [(record, await self._measurer.judging_record(lane, record)) for record in records]
 
-    async def _measuring_siblings(self, lane: Lane, workloads: Sequence[Workload]) -> None:
-        of_sibling = {self._bounds.sibling(workload): workload for workload in workloads}
-        for shared in shared_set_ups(list(of_sibling), self.space):
-            for index, sibling in enumerate(shared.workloads):
-                on = PhaseOf(shared.made_for, first=not index)
-                await self._measurer.measuring_sibling(lane, of_sibling[sibling], on=on)
+    def _drive(self, task: LaneTask[T]) -> T:
+        (lane,) = self._measurer.lanes
+        return self._measurer.scheduler.drive({lane: task})[lane]
 
     def judge(self, workload: Workload) -> JudgedRun:
         """Run a workload. Run its plain sibling only if the known ceiling does not decide the verdict."""
@@ -175,9 +183,9 @@ class SingleRunSession:
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
         """Run an anomaly again. With `controls`, also run it with each of its conditions broken."""
         with within_budget():
-            plan = Plan(case.workload, on=case.on)
-            if controls:
-                plan = planned(case.workload, case.mfs, self.space, case.on)
+            plan = (
+                planned(case.workload, case.mfs, self.space, case.on) if controls else Plan(case.workload, on=case.on)
+            )
             return reproduce(
                 self._measurer, plan, case.symptom, repeat=repeat, controls=controls, at_discovery=case.at_discovery
             )

@@ -40,6 +40,7 @@ class Summary:
         skipped: number of proposals that known anomalies cover.
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust, discovery_estimate: None with too little data.
+        further_phases: number of runs on a set-up that an earlier run made.
         unconfirmed: suspicions that showed again, but too rarely.
         set_aside: pairs that differ from the others or were lost, with the reason.
         path_killers: the last run of each proposal that always ended in a dead data path.
@@ -59,6 +60,12 @@ class Summary:
     pairs: int = 1
     set_aside: Mapping[str, str] = field(default_factory=dict)
     path_killers: tuple[RunRecord, ...] = ()
+    further_phases: int = 0
+
+    @property
+    def set_ups(self) -> int:
+        """Number of set-ups of the runs."""
+        return self.runs - self.further_phases
 
     @property
     def measured_runs(self) -> int:

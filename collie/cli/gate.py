@@ -58,7 +58,11 @@ _PASS, _FAIL = "pass", "fail"
     metavar="FIELD,...",
     help="Allowed differences of the two sides: firmware, driver, kernel, settings, everything, or fingerprint fields.",
 )
-@click.option("--budget", metavar="6h|30m|500runs", help="Budget of both sides.  [default: the recipe's]")
+@click.option(
+    "--budget",
+    metavar="6h|30m|500runs",
+    help="Budget of both sides: a time, or a number of runs.  [default: the recipe's]",
+)
 @click.option("--false-alarm", type=CHANCE, default=0.01, show_default=True, help="Probability of any false alarm.")
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
 @click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Append a summary in Markdown.")

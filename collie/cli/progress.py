@@ -23,7 +23,7 @@ from collie.campaign.events import (
 from collie.campaign.progress import CampaignProgress, Follower
 from collie.clock import SystemClock
 from collie.ports import HostLost
-from collie.report.quantities import percent, runs
+from collie.report.quantities import effort, percent, runs
 from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
 from collie.workloads.units import format_seconds
 
@@ -122,7 +122,7 @@ def plain_line(standing: CampaignProgress) -> str:
 
 def _runs(standing: CampaignProgress) -> str:
     replayed = f" ({standing.replayed} from the record)" if standing.replayed else ""
-    return f"{runs(standing.runs)}{replayed}, {format_seconds(standing.elapsed_seconds)}"
+    return f"{effort(standing.runs, standing.set_ups)}{replayed}, {format_seconds(standing.elapsed_seconds)}"
 
 
 def _failed(standing: CampaignProgress) -> str:

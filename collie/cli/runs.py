@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from collie.app import inputs, reports
+from collie.campaign.phases import with_places
 from collie.cli.base import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, output_file
@@ -53,7 +54,8 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
     with ADAPTERS.records.read(directory) as store, _target(path) as file:
         skipped = max(0, store.tally().runs - last) if last else 0
         if output in {"json", "jsonl"}:
-            lines = (dumps(run_line(record)) for record in islice(store.runs(with_series=False), skipped, None))
+            placed = with_places(store.runs(with_series=False))
+            lines = (dumps(run_line(record, place)) for record, place in islice(placed, skipped, None))
             _write_json(lines, store, file, one=output == "json")
             return 0
         rows = run_rows(store, inputs.narrowed_space_of(ADAPTERS, reports.recorded_choice(ADAPTERS, directory)))
@@ -86,12 +88,13 @@ def _write_json(lines: Iterator[str], store: CampaignStore, file: TextIO, *, one
 
 def _table(rows: deque[Row]) -> Table:
     table = Table(box=None)
-    for heading in ("run", "at", "purpose", "verdict", "delivered", "bound", "pause", "why"):
+    for heading in ("run", "phase", "at", "purpose", "verdict", "delivered", "bound", "pause", "why"):
         table.add_column(heading, no_wrap=heading != "why", overflow="fold")
     for row in rows:
         verdict = (row["symptom"] or row["verdict"] or row["outcome"]).replace("_", " ")
         table.add_row(
             str(row["run"]),
+            "" if row["set_up"] == row["run"] else f"{row['phase']} on {row['set_up']}",
             format_seconds(row["elapsed_seconds"]),
             row["purpose"],
             verdict,

@@ -53,7 +53,11 @@ from collie.wiring import ADAPTERS
     help="Recipe of the search.  [default: guided; with --hosts: hosts, or soft-roce for devices rxe*]",
     shell_complete=complete.content(ContentKind.RECIPE),
 )
-@click.option("--budget", metavar="10h|45m|800runs", help="Budget.  [default: the recipe's]")
+@click.option(
+    "--budget",
+    metavar="10h|45m|800runs",
+    help="Budget: a time, or a number of runs. Each phase of a set-up is a run.  [default: the recipe's]",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
     "--pairs", type=click.IntRange(1, MAX_PAIRS), default=1, show_default=True, help="Pairs that measure at once."

@@ -10,6 +10,7 @@ import click
 
 from collie.app.status import CampaignStatus, Life, lost_words, status as campaign_status, write_status_metrics
 from collie.campaign.choice import GATE
+from collie.campaign.progress import CampaignProgress
 from collie.cli.base import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, format_option, go_on, print_json, textfile
@@ -17,7 +18,7 @@ from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
 from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
 from collie.wiring import ADAPTERS
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_number, format_seconds
 
 _BROKEN = {Life.DIED, Life.FAILED}
 _ENDED = {
@@ -65,6 +66,7 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
     for name, text in (
         ("on", f"{name_testbed(header.testbed)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
         ("runs", f"{standing.runs}, {standing.failed_runs} of them failed"),
+        ("phases", _phases(standing)),
         ("lost", lost_words(status.lost_runs)),
         ("time", f"{format_seconds(standing.elapsed_seconds)} of testbed time{budget}"),
         ("pace", "; ".join(filter(None, (pace(standing), time_left(standing)))) if running else ""),
@@ -80,6 +82,12 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
     for anomaly in status.anomalies:
         if anomaly.same_as is None:
             yield f"    {anomaly.id:4} {anomaly.sentence}"
+
+
+def _phases(standing: CampaignProgress) -> str:
+    if not standing.further_phases:
+        return ""
+    return f"{format_number(standing.runs / standing.set_ups, '.1f')} runs on each of {standing.set_ups} set-ups"
 
 
 def _life(status: CampaignStatus) -> str:
@@ -136,6 +144,7 @@ def _as_json(status: CampaignStatus) -> dict[str, Any]:
         "recipe": header.recipe,
         "seed": header.seed,
         "started": header.started,
+        "set_ups": status.standing.set_ups,
         **figures,
         "anomalies": [
             {

@@ -24,6 +24,8 @@ class _Totals(TypedDict, total=False):
 
 class _Stopped(TypedDict):
     totals: _Totals
+    drained: bool
+    failed_qps: int
 
 
 class _WrongPlace(TypedDict):

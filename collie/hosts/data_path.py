@@ -16,9 +16,10 @@ from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement, Watch
 from collie.hosts.catalogs import CatalogFor
 from collie.hosts.diagnosis import PathFailure, PathFault, ProofStage, diagnose
+from collie.hosts.endpoint import Endpoint, MissingCapability, min_active_mtu
 from collie.hosts.host_info import line_rate
 from collie.hosts.protocol import StepFailed
-from collie.hosts.run import Endpoint, MissingCapability, Run, min_active_mtu
+from collie.hosts.run import run_alone
 from collie.hosts.wire import observe_ends
 from collie.readings.policy import WindowPolicy
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -101,9 +102,11 @@ class DataPath:
         self, stage: ProofStage, workload: Workload, policy: WindowPolicy, *, verify: bool = False
     ) -> Measurement | PathFailure:
         for timing in (policy, self._timing.retry):
-            run = Run(self.endpoints, workload.with_(mtu=self._mtu), self._executor, verify=verify)
+            sent = workload.with_(mtu=self._mtu)
             try:
-                measured = run.measure(self._catalog, timing, self._watch())
+                measured = run_alone(
+                    self.endpoints, sent, self._executor, self._catalog, timing, self._watch(), verify=verify
+                )
             except (StepFailed, MissingCapability) as error:
                 return self._not_set_up(ProofStage.SET_UP if stage is ProofStage.TRICKLE else stage, error)
             failed = failure_of(stage, measured, self.endpoints[0].host.name)

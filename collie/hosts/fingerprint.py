@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from collie.clock import SystemClock
+from collie.hosts.endpoint import in_parallel
 from collie.hosts.host_info import rdma_port
 from collie.hosts.processes import max_processes
-from collie.hosts.run import in_parallel
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host

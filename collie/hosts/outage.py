@@ -16,8 +16,8 @@ from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement, Watch
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.data_path import DataPath
+from collie.hosts.endpoint import Endpoint
 from collie.hosts.host_info import rdma_port
-from collie.hosts.run import Endpoint
 from collie.ports import OUTAGE, Clock, Measured, Reviver, RunResult, SetupFailed
 from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload

@@ -14,11 +14,11 @@ from collie.errors import HostUnreachable, TestbedError
 from collie.hosts.catalogs import CatalogFor, catalog_of
 from collie.hosts.data_path import DataPath, Passed
 from collie.hosts.diagnosis import Layer, PathFailure, PathFault, ProofStage, diagnose, unequal_mtu
+from collie.hosts.endpoint import Endpoint
 from collie.hosts.findings import CheckState, Finding
 from collie.hosts.host_info import rdma_port
 from collie.hosts.idle import foreign_uses
 from collie.hosts.protocol import AgentGone
-from collie.hosts.run import Endpoint
 from collie.hosts.session import HOSTS_AT_ONCE, HostSession
 from collie.hosts.wire import PathEnd, observe_ends
 from collie.inventory.hosts import Host, Pair, disjoint

@@ -17,12 +17,13 @@ from collie.detect.measurement import Measurement, Watch
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.capabilities import capabilities
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
+from collie.hosts.endpoint import Endpoint, MissingCapability, in_parallel, min_active_mtu
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.host_info import RdmaPort, line_rate, rdma_port
 from collie.hosts.idle import foreign_uses
 from collie.hosts.outage import Outages, may_be_outage
 from collie.hosts.protocol import AgentGone, StepFailed
-from collie.hosts.run import Endpoint, MissingCapability, Run, in_parallel, min_active_mtu
+from collie.hosts.run import OpenSetUp, run_alone
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint
@@ -61,6 +62,9 @@ class HostsTestbed:
     An agent that ends during a run is restarted and the run repeated, once. All agents are restarted after
     `STALE_FAILURES` failed set-ups. A host too busy to answer in time fails the set-up of that run. A `reviver`
     restarts hosts that run no command, and the run ends as `HostLost`.
+
+    At most one set-up stands. Another one, a run on its own, `foreign_uses`, `close`, a lost agent and every doubt
+    about the data path end it.
 
     Devices of one host have an agent each. `discover` makes the catalog of a driver that has none. `verify` compares
     received with sent payload. With `victim` a plain flow runs beside every workload.
@@ -103,11 +107,14 @@ class HostsTestbed:
         self._ports: tuple[RdmaPort, ...] = ()
         self._left: Mapping[str, int | None] | None = None
         self._failures = 0
+        self._open: OpenSetUp | None = None
+        self._history: SetUp | None = None
 
     @property
     def info(self) -> TestbedInfo:
         """The identity of this testbed, from its agents."""
         if self._info is None:
+            self._end_set_up()
             endpoints = self._ready(self._sessions)
             described = {endpoint.host.name: dict(endpoint.session.info.description) for endpoint in endpoints}
             steps = {endpoint.host.name: partial(fingerprint, endpoint.session) for endpoint in endpoints}
@@ -133,23 +140,27 @@ class HostsTestbed:
         return capabilities([endpoint.described for endpoint in self._ready(self._sessions)])
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
-        """Run one workload with fresh queue pairs."""
+        """Run one workload, on the set-up that stands or on a new one."""
         started = self._clock.monotonic()
         roles = hosts(workload)
         if missing := set(roles) - set(self._sessions):
             reason = f"the workload needs {len(roles)} hosts; {self._pair.name} lacks {len(missing)}"
             return Unsupported(reason, self._clock.monotonic() - started)
+        if on is not None and (misfit := on.misfit(workload)):
+            logger.warning("run %d is no phase of its set-up: %s; it has one of its own", run, misfit)
+            on = None
         if self._failures >= STALE_FAILURES:
             if problem := self._restart_agents():
                 return SetupFailed("port", problem, self._clock.monotonic() - started)
             self._failures = 0
-        result = self._with_agents(roles, workload, run, started, watch)
+        result = self._with_agents(roles, workload, run, started, watch, on)
         if not isinstance(result, Unsupported):  # it is often detected before a set-up, so it proves no set-up works
             self._failures = self._failures + 1 if isinstance(result, SetupFailed) else 0
         return result
 
     def _restart_agents(self) -> str | None:
         """Restart all agents. Return why a port is now unusable, if one is."""
+        self._end_set_up()
         for session in self._sessions.values():
             session.abandon()
         try:
@@ -163,7 +174,13 @@ class HostsTestbed:
         return None
 
     def _with_agents(
-        self, roles: Sequence[str], workload: Workload, run: int, started: float, watch: Watch | None
+        self,
+        roles: Sequence[str],
+        workload: Workload,
+        run: int,
+        started: float,
+        watch: Watch | None,
+        on: SetUp | None,
     ) -> RunResult:
         for attempt in range(1, AGENT_ATTEMPTS + 1):
             try:
@@ -173,7 +190,7 @@ class HostsTestbed:
                     return lost
                 raise
             try:
-                result = self._measure(endpoints, workload, started, watch)
+                result = self._measure(endpoints, workload, started, watch, on)
                 return self._lost(roles, "while the run was torn down", started) or result
             except (AgentGone, HostUnreachable) as error:
                 if self._left is not None:
@@ -192,6 +209,7 @@ class HostsTestbed:
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Watch all ports in parallel for about a second."""
+        self._end_set_up()
         endpoints = self._ready(self._sessions)
         catalog = self._catalog_of(endpoints)
         steps = {
@@ -203,6 +221,7 @@ class HostsTestbed:
         """Leave nothing behind on any host."""
         if self._left is None:
             self._left = {}
+            self._open = self._history = None  # an agent destroys what it has when it ends
             try:
                 steps = {session.host.name: session.close for session in self._sessions.values()}
                 # All threads of the testbed may wait for hosts until closing ends their waits.
@@ -234,19 +253,34 @@ class HostsTestbed:
         return HostLost(next(iter(lost)), detail, self._clock.monotonic() - started)
 
     def _measure(
-        self, endpoints: Sequence[Endpoint], workload: Workload, started: float, watch: Watch | None
+        self,
+        endpoints: Sequence[Endpoint],
+        workload: Workload,
+        started: float,
+        watch: Watch | None,
+        on: SetUp | None,
     ) -> RunResult:
-        result, in_doubt = self._run_once(endpoints, workload, started, watch)
+        result, in_doubt = self._run_once(endpoints, workload, started, watch, on)
+        if isinstance(result, Unsupported) and on is not None and not on.is_own(workload):
+            # The device may refuse the set-up, which needs more than the workload does.
+            result, in_doubt = self._run_once(endpoints, workload, started, watch, None)
         if not in_doubt or not workload.remote:
             return result
+        self._end_set_up()
+        result = replace(result, stands=False) if isinstance(result, Measured) else result
         return self._outages.resolve(result, endpoints, self._catalog_of(endpoints), watch, started)
 
     def _run_once(
-        self, endpoints: Sequence[Endpoint], workload: Workload, started: float, watch: Watch | None
+        self,
+        endpoints: Sequence[Endpoint],
+        workload: Workload,
+        started: float,
+        watch: Watch | None,
+        on: SetUp | None,
     ) -> tuple[RunResult, bool]:
         """Return the result of a run, and whether a dead data path may have caused it."""
         try:
-            measured = self._run(endpoints, workload, watch)
+            measured = self._run(endpoints, workload, watch, on)
         except MissingCapability as error:
             return Unsupported(str(error), self._clock.monotonic() - started), False
         except StepFailed as error:
@@ -254,32 +288,76 @@ class HostsTestbed:
             if error.unsupported:
                 return Unsupported(str(error), elapsed), False
             return SetupFailed(error.cause, str(error), elapsed), error.unanswered
-        result = Measured(measured, self._clock.monotonic() - started)
+        result = Measured(measured, self._clock.monotonic() - started, stands=self._open is not None)
         return result, may_be_outage(workload, result)
 
-    def _run(self, endpoints: Sequence[Endpoint], workload: Workload, watch: Watch | None) -> Measurement:
+    def _run(
+        self, endpoints: Sequence[Endpoint], workload: Workload, watch: Watch | None, on: SetUp | None
+    ) -> Measurement:
         no_victim = why_none(workload) if self._with_victim else ""
         beside = alone_bps = None
         if self._with_victim and not no_victim:
             beside = victim(min_active_mtu(endpoints[:2], MIN_MTU), remote=workload.remote)  # at A, and B if remote
             alone_bps = self._alone_bps_of(beside, endpoints, watch)
-        catalog = self._catalog_of(endpoints)
-        one = Run(endpoints, workload, self._executor, verify=self._verify, victim=beside)
-        measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
+        measured = self._phase(endpoints, workload, watch, on, beside)
         if no_victim:
             return replace(measured, notes=(*measured.notes, no_victim))
         return replace(measured, victim=measured.victim and replace(measured.victim, alone_bps=alone_bps))
+
+    def _phase(
+        self,
+        endpoints: Sequence[Endpoint],
+        workload: Workload,
+        watch: Watch | None,
+        on: SetUp | None,
+        beside: Workload | None,
+    ) -> Measurement:
+        """Measure a phase of `on`, or a set-up's only phase. Then `_open` is the set-up if it stands."""
+        catalog = self._catalog_of(endpoints)
+        policy = self._policy.for_catalog(catalog)
+        set_up = self._set_up_of(endpoints, workload, on, beside)
+        try:
+            if not set_up.stands:
+                set_up.make()
+            measured = set_up.measure(workload, catalog, policy, watch, keep=on is not None)
+        except BaseException:
+            set_up.destroy()
+            raise
+        if not set_up.stands:
+            set_up.destroy()
+        elif on is not None:
+            self._open, self._history = set_up, on.after(workload)
+        return measured
+
+    def _set_up_of(
+        self, endpoints: Sequence[Endpoint], workload: Workload, on: SetUp | None, beside: Workload | None
+    ) -> OpenSetUp:
+        """Take the set-up that stands if it is `on`. Otherwise end it, and return one that is still to be made."""
+        standing = self._open
+        if standing is not None and standing.is_alive and self._history == on and standing.victim == beside:
+            self._open = self._history = None
+            return standing
+        self._end_set_up()
+        made_for = workload if on is None else on.made_for
+        return OpenSetUp(endpoints, made_for, self._executor, verify=self._verify, victim=beside)
+
+    def _end_set_up(self) -> None:
+        """Destroy the set-up that stands, if one does."""
+        standing, self._open, self._history = self._open, None, None
+        if standing is not None and standing.is_alive:
+            standing.destroy()
 
     def _alone_bps_of(self, beside: Workload, endpoints: Sequence[Endpoint], watch: Watch | None) -> float | None:
         """Return a victim's throughput without a workload, if known. Measure it when the victim is first used."""
         if beside in self._alone_bps:
             return self._alone_bps[beside]
+        self._end_set_up()
         roles, (sink,) = hosts(beside), sinks(beside)
         own = [endpoint for endpoint in endpoints if endpoint.role in roles]
         catalog, rates = self._catalog_of(endpoints), []
         for _ in range(ALONE_RUNS):
-            one = Run(own, beside, self._executor)
-            measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
+            policy = self._policy.for_catalog(catalog)
+            measured = run_alone(own, beside, self._executor, catalog, policy, watch)
             if measured.stopped:
                 raise TestbedError(f"the victim alone was stopped ({measured.stopped}); measure without --victim")
             delivered = measured.host(sink).delivered_bps

@@ -17,8 +17,8 @@ from typing import Any
 from collie.counters.catalog import SOFTWARE_DRIVERS
 from collie.errors import TestbedError
 from collie.hosts.drop_rules import DropRule, filters, iptables_rules, losses, nft_rules
+from collie.hosts.endpoint import in_parallel
 from collie.hosts.host_info import Gid, PortInfo, matching_gid
-from collie.hosts.run import in_parallel
 from collie.hosts.session import HostSession
 from collie.inventory.hosts import Host
 from collie.plain import typed

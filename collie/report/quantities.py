@@ -69,6 +69,13 @@ def runs(count: int) -> str:
     return format_count(count, "run")
 
 
+def effort(run_count: int, set_ups: int) -> str:
+    """Format what runs took: `7 runs`, or `412 measurements on 97 set-ups` if runs shared a set-up."""
+    if set_ups == run_count:
+        return runs(run_count)
+    return f"{format_count(run_count, 'measurement')} on {format_count(set_ups, 'set-up')}"
+
+
 def name_testbed(testbed: Mapping[str, object]) -> str:
     """Name the testbed of a header: `simulated subsystem F`, `hosts a,b; c,d` for two pairs."""
     kind = str(testbed.get("kind", "testbed"))

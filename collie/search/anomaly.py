@@ -83,15 +83,15 @@ class Anomaly:
     history: tuple[Workload, ...] = ()
     made_for: Workload | None = None
 
-    @property
-    def set_up(self) -> SetUp | None:
-        """The set-up that it needs, after the phases that bring it. None: any set-up of its own."""
-        return None if self.made_for is None else SetUp(self.made_for, self.history)
-
     def with_reproduction(self) -> Anomaly:
         """Return the anomaly with one more reproducing run inside its conditions."""
         trials, passed = self.trials + 1, self.passed + 1
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
+
+    @property
+    def set_up(self) -> SetUp | None:
+        """The set-up that it needs, after the phases that bring it. None: any set-up of its own."""
+        return None if self.made_for is None else SetUp(self.made_for, self.history)
 
     @property
     def figure(self) -> str:
@@ -111,31 +111,22 @@ class Anomaly:
         if not self.mfs.conditions:
             workload = self.workload
             unexplained = f"{workload.qp_type} {workload.opcode}, not explained yet"
-            traffic = "Any workload of the space" if self.complete else unexplained
-            return f"{traffic}{_only_on(self)}: {self.reason}."
+            return f"{'Any workload of the space' if self.complete else unexplained}{self._only}: {self.reason}."
         traffic = describe_traffic(self.workload, self.mfs, complete=self.complete)
         phrases = _phrases(self.mfs.conditions)
         needs = f" when {_enumerate(phrases)}" if phrases else ""
         cut_short = "" if self.complete else " (not explained to the end)"
-        return f"{traffic}{needs}{_only_on(self)}: {self.reason}{cut_short}."
+        return f"{traffic}{needs}{self._only}: {self.reason}{cut_short}."
 
-
-def _only_on(anomaly: Anomaly) -> str:
-    """Return the phases, or else the set-up, without which an anomaly does not show."""
-    if anomaly.set_up is None:
-        return ""
-    own = anomaly.workload
-    if not anomaly.history:
-        return f", only on a set-up with {_differences(anomaly.set_up.made_for, own)}"
-    phases = " and then ".join(f"a phase with {_differences(each, own)}" for each in anomaly.history)
-    return f", only after {phases} on the same set-up"
-
-
-def _differences(workload: Workload, own: Workload) -> str:
-    names = [name for name in FIELD_NAMES if workload.get(name) != own.get(name)]
-    values = ((name, workload.get(name)) for name in names)
-    told = [f"{name} {_amount(name, value) if name in _SIZES else _value(value)}" for name, value in values]
-    return ", ".join(told) or "the same traffic"
+    @property
+    def _only(self) -> str:
+        """The phases, or else the set-up, without which it does not show, in words."""
+        if self.made_for is None:
+            return ""
+        if self.history:
+            phases = " and then ".join(f"a phase with {differences(each, self.workload)}" for each in self.history)
+            return f", only after {phases} on the same set-up"
+        return f", only on a set-up for traffic with {differences(self.made_for, self.workload)}"
 
 
 def chance_of_next(passed: int, trials: int) -> float:
@@ -179,6 +170,14 @@ class KnownAnomalies:
     def covers(self, workload: Workload, but: Mfs | None = None) -> bool:
         """Whether a known anomaly explains a workload (paper, MatchMFS), other than one set."""
         return any(mfs != but and mfs.covers(workload) for mfs in self._sets)
+
+
+def differences(workload: Workload, other: Workload) -> str:
+    """Return the fields of a workload that another one has otherwise: `qps 64 and opcode READ`."""
+    names = [name for name in FIELD_NAMES if workload.get(name) != other.get(name)]
+    values = ((name, workload.get(name)) for name in names)
+    found = [f"{name} {_amount(name, value) if name in _SIZES else _value(value)}" for name, value in values]
+    return _enumerate(found) if found else "the same traffic"
 
 
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:

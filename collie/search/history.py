@@ -1,55 +1,48 @@
-"""The earlier phases of a set-up that bring an anomaly, found by delta debugging (Zeller and Hildebrandt, 2002).
+"""The phases that an anomaly needs before it.
 
-Terms. A *history* is a sequence of workloads, run one after another on one set-up. It *brings* an anomaly if the
-workload of the anomaly, run after it on the same set-up, is anomalous.
+A workload can show an anomaly as a later phase of a set-up and not alone. Then a phase before it left something behind.
+`shortest_history` finds what: it takes phases away as long as the anomaly still shows (delta debugging, Zeller and
+Hildebrandt 2002). The order of the phases stays the same.
 
-The search keeps a history that brings the anomaly, and divides it into parts. It keeps a part, or else all but one
-part, that still brings the anomaly. If none does, the parts get smaller. It ends when no single phase can be left out.
-The phases keep their order. If exactly one phase matters, it takes about 2 log2(n) questions for n phases. At most it
-takes about n^2.
+Invariant: the kept phases brought the anomaly when they were asked. The search ends when no single phase can be taken
+away. That is the shortest history if each phase is needed or not whatever else ran, as with a cache that one of them
+filled. It need not be if several phases together do what one other phase does alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
-from collie.workloads.workload import Workload
+T = TypeVar("T")
 
-History = tuple[Workload, ...]
-Questions = Generator[History, bool, bool]
+HistoryProbes = Generator[tuple[T, ...], bool, tuple[T, ...] | None]
+"""Yields phases to run first on a new set-up, and receives whether the anomaly shows after them."""
 
 
-def shortest_history(history: Sequence[Workload], workload: Workload) -> Generator[History, bool, History | None]:
-    """Find a history of which each phase is needed. No shorter one results from leaving out a single phase.
+def shortest_history(before: Sequence[T]) -> HistoryProbes[T]:
+    """Return the phases that bring an anomaly, or None if not even all phases before it do.
 
-    Yields:
-        Workloads to run in order on one new set-up, as large as that of the whole history. The last is `workload`.
-
-    Receives:
-        Whether the last run was anomalous. The caller repeats a run without a verdict, and an anomaly that does not
-        always show.
-
-    Returns:
-        The history, empty if the set-up alone brings the anomaly. None if the whole history does not bring it.
+    No phases mean that the set-up suffices. The whole history is asked first, because most suspicions that show only
+    once are disturbances. One of n phases takes at most 2 + 2 log2 n probes.
     """
-    asked: dict[History, bool] = {}
-
-    def brings(kept: History) -> Questions:
-        if kept not in asked:
-            asked[kept] = yield (*kept, workload)
-        return asked[kept]
-
-    kept, parts = tuple(history), 2
-    if not (yield from brings(kept)):
+    kept = tuple(before)
+    if not (yield kept):
         return None
-    if (yield from brings(())):
+    if not kept or (yield ()):
         return ()
+    failed = {kept, ()}
+    parts = 2
     while len(kept) > 1:
-        for candidate, further in _shorter(kept, parts):
-            if (yield from brings(candidate)):
-                kept, parts = candidate, further
+        for candidate in _shorter(kept, parts):
+            if candidate in failed:
+                continue
+            if (yield candidate):
+                parts = max(2, parts - 1) if 2 * len(candidate) > len(kept) else 2
+                kept = candidate
                 break
+            failed.add(candidate)
         else:
             if parts == len(kept):
                 break
@@ -57,9 +50,12 @@ def shortest_history(history: Sequence[Workload], workload: Workload) -> Generat
     return kept
 
 
-def _shorter(history: History, parts: int) -> Iterator[tuple[History, int]]:
-    """Yield each part, and then the rest without each part, with the number of parts to divide it into."""
-    ends = [len(history) * number // parts for number in range(parts + 1)]
-    places = list(pairwise(ends))
-    yield from ((history[begin:end], min(2, end - begin)) for begin, end in places)
-    yield from ((history[:begin] + history[end:], max(2, parts - 1)) for begin, end in places)
+def _shorter(kept: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
+    """Return each of some equal parts, the last first, and then the rest without each of them.
+
+    The last phases are the likeliest, because each phase also replaces what the ones before it left.
+    """
+    ends = [len(kept) * part // parts for part in range(parts + 1)]
+    pieces = [kept[begin:end] for begin, end in reversed(list(pairwise(ends)))]
+    rests = [kept[:begin] + kept[end:] for begin, end in pairwise(ends)]
+    return pieces if parts == 2 else [*pieces, *rests]

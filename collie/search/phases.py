@@ -26,8 +26,8 @@ def roomy(space: Space, workload: Workload, *others: Workload) -> Workload:
         for name, most in _FLOWS.items()
         if isinstance(dimension := space.dimensions.get(name), Choice) and most in dimension.values
     }
-    large = made_for_all((workload, *others))
-    choices = (large.with_(**flows), workload.with_(**flows), large)
+    larger = [made_for_all((workload, *others[:count])) for count in range(len(others), 0, -1)]
+    choices = (*(large.with_(**flows) for large in larger), workload.with_(**flows), *larger)
     return next((each for each in choices if space.allows(each) and misfit(workload, each) is None), workload)
 
 

@@ -21,6 +21,7 @@ from collie.untrusted import read_json
 from collie.workloads.constraint import MAX_REQUESTS_IN_TURN
 from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs, Op, feature_value
 from collie.workloads.parse import parse_workload
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload, render
 
 Json = dict[str, Any]
@@ -129,18 +130,23 @@ def encode_anomaly(anomaly: Anomaly) -> Json:
 
 
 def decode_anomaly(raw: Any) -> Anomaly:
-    """Decode an anomaly. One from an earlier Collie can lack the counters, the fresh runs and the history."""
+    """Decode an anomaly. One from an earlier Collie can lack the fields that have defaults."""
     anomaly = decode(Anomaly, raw)
     require_id(anomaly.id)
     if not 0 <= anomaly.fresh_shows <= anomaly.fresh_runs:
         raise ValueError(f"{anomaly.fresh_shows} of {anomaly.fresh_runs} fresh runs cannot show an anomaly")
-    if anomaly.history and anomaly.set_up is None:
-        raise ValueError("its history has no set-up")
     if anomaly.set_up is not None:
-        for workload in (*anomaly.history, anomaly.workload):
-            if misfit := anomaly.set_up.misfit(workload):
-                raise ValueError(f"its history does not fit one set-up: {misfit}")
+        require_phase(anomaly.workload, anomaly.set_up)
+    elif anomaly.history:
+        raise ValueError("the phases before it have no set-up")
     return anomaly
+
+
+def require_phase(workload: Workload, on: SetUp) -> None:
+    """Raise `ValueError` if a workload, or a phase before it, cannot run on a set-up."""
+    for phase in (*on.before, workload):
+        if reason := on.misfit(phase):
+            raise ValueError(f"a phase does not fit its set-up: {reason}")
 
 
 def decode_calibration(raw: Any) -> Calibration:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from collie.campaign.phases import Place, with_places
 from collie.files import Folder, write_whole
 from collie.plain import CODEC
 from collie.ports import CampaignHeader, Measured, RunRecord
@@ -24,14 +25,17 @@ LINE_SCHEMA_VERSION = 1
 
 def write_results(path: Path, runs: Iterable[RunRecord]) -> None:
     """Write every run as a line, without its samples."""
-    write_whole(path, (codec.dumps(run_line(record)) + "\n" for record in runs))
+    write_whole(path, (codec.dumps(run_line(record, place)) + "\n" for record, place in with_places(runs)))
 
 
-def run_line(record: RunRecord) -> dict[str, Any]:
+def run_line(record: RunRecord, place: Place) -> dict[str, Any]:
     """Return one run as an object, with null for unknown values."""
     return {
         "schema_version": LINE_SCHEMA_VERSION,
         "run": record.run,
+        "set_up": place.set_up,
+        "phase": place.phase,
+        "made_for": None if record.made_for is None else render(record.made_for),
         "purpose": record.purpose,
         "finished_at_seconds": record.finished_at_seconds,
         "driven": record.driven,

@@ -26,7 +26,7 @@ _COLUMNS = ", ".join((*_MEASURED, _VERDICT, _DRIVEN, "digest"))
 INSERT = f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - names are ours
 SELECT_MEASURED = f"SELECT {', '.join(_MEASURED)} FROM runs WHERE run = ?"  # noqa: S608 - likewise
 SELECT_BETWEEN = f"SELECT {_COLUMNS} FROM runs WHERE run BETWEEN ? AND ? ORDER BY run"  # noqa: S608 - likewise
-_SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
+_SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds, set_up FROM runs ORDER BY run"
 
 _MAX_CHARACTERS = 200
 
@@ -64,15 +64,16 @@ OUTCOMES = frozenset({"measured", "unsupported", *FAILED_OUTCOMES})
 def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
     """Count runs, and return the number of the last failed run."""
     outcomes: Counter[str] = Counter()
-    elapsed_seconds, last, failed = 0.0, 0, None
+    elapsed_seconds, last, failed, further_phases = 0.0, 0, None, 0
     with closing(connection.execute(_SELECT_BRIEF)) as rows:
-        for run, outcome, finished_at_seconds in rows:
+        for run, outcome, finished_at_seconds, set_up in rows:
             if outcome not in OUTCOMES or run <= last:
                 raise ValueError(f"run {run} after run {last} with outcome {outcome!r:.40} is impossible")
             outcomes[outcome] += 1
             elapsed_seconds, last = max(elapsed_seconds, typed(float, finished_at_seconds)), run
             failed = run if outcome in FAILED_OUTCOMES else failed
-    return Tally(outcomes, elapsed_seconds, last, None), failed
+            further_phases += set_up not in (None, run)
+    return Tally(outcomes, elapsed_seconds, last, None, further_phases), failed
 
 
 def from_row(row: Sequence[Any], *, with_series: bool = True) -> RunRecord:

@@ -10,6 +10,7 @@ working directory (all keys optional)::
      "hang": "connect",                it never answers this request
      "fail": {"prepare": {"kind": "setup", "step": "create_qp", "message": "...", "errno_name": "ENOMEM"}},
      "engine_dies": true,              the engine ends half a window after `start`
+     "engine_dies_at_rest": true,      the engine ends after `stop`, once
      "silent": true,                   the agent sends no samples
      "bytes_per_second": 1e9,          per flow
      "swing": 0.25,                    share of that rate by which pairs of samples are alternately above and below it
@@ -18,6 +19,8 @@ working directory (all keys optional)::
      "counters": {"hw_counters": {"rcvd_pkts": 1000}},   increase per second
      "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, likewise while there is no run, 0 by default
      "qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}],
+     "drains": false,                  work requests are still outstanding after `stop`
+     "failed_qps": 1,                  queue pairs that have failed when `stop` is answered
      "qps_left": 2,                    queue pairs that are left at the end
      "port": {"link_layer": "InfiniBand"},             replaces fields of the port
      "fingerprint": {"nic.firmware": "2.0"},           replaces fields of the fingerprint
@@ -62,6 +65,10 @@ def fake_agent_program() -> bytes:
     return Path(__file__).read_bytes()
 
 
+def _keys_of(request: dict[str, Any]) -> list[str]:
+    return [f"{flow['flow']}/{flow['role']}" for flow in request["flows"]]
+
+
 class FakeAgent:
     """Serves one controller on stdin and stdout."""
 
@@ -71,6 +78,8 @@ class FakeAgent:
         self._opcodes: dict[str, str] = {}
         self._data_path = "native"
         self._keys: list[str] = []
+        self._made: list[str] = []
+        self._state = "idle"
         self._qps = 1
         self._running = threading.Event()
         self._began = 0.0
@@ -95,6 +104,8 @@ class FakeAgent:
                 continue
             answer = getattr(self, f"_{request['do']}")(request)
             self._send({"id": request["id"], "ok": True, **answer})
+            if request["do"] == "stop" and self._behaviour.pop("engine_dies_at_rest", False):
+                self._send({"event": "engine_died", "message": "engine killed by signal 9"})
             if request["do"] == "bye":
                 self._send({"event": "bye", "reason": "request"})
                 return
@@ -113,7 +124,7 @@ class FakeAgent:
     def _hello(self, _request: dict[str, Any]) -> dict[str, Any]:
         usable = self._behaviour.get("data_paths", ["native", "pyverbs"])
         return {
-            "protocol": 2,
+            "protocol": 3,
             "pid": os.getpid(),
             "hostname": "fake",
             "kernel": "6.1.0",
@@ -131,29 +142,41 @@ class FakeAgent:
         }
 
     def _ping(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return {"clock": time.monotonic(), "phase": "idle"}
+        return {"clock": time.monotonic(), "state": self._state}
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         self._data_path = request.get("data_path", "native")
-        self._qps = request["workload"]["qps"]
-        self._keys = [f"{flow['flow']}/{flow['role']}" for flow in request["flows"]]
-        workloads = [flow.get("workload", request["workload"]) for flow in request["flows"]]
-        self._opcodes = {key: workload["opcode"] for key, workload in zip(self._keys, workloads, strict=True)}
+        self._made = _keys_of(request)
+        self._state = "prepared"
         return {
             "engine_pids": [1],
             "data_path": self._data_path,
-            "endpoints": {key: {"of": key} for key in self._keys},
+            "endpoints": {key: {"of": key} for key in self._made},
             "flows": {},
         }
 
     def _connect(self, request: dict[str, Any]) -> dict[str, Any]:
         other = {"requester": "responder", "responder": "requester"}
-        for key in self._keys:
+        for key in self._made:
             flow, role = key.split("/")
             assert request["peers"][key] == {"of": f"{flow}/{other[role]}"}, request["peers"]
+        self._state = "connected"
         return {}
 
+    def _phase(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._state in ("connected", "stopped"), f"a phase while {self._state}"
+        self._running.clear()
+        self._qps = request["workload"]["qps"]
+        self._keys = _keys_of(request)
+        assert set(self._keys) <= set(self._made), f"{self._keys} of {self._made}"
+        workloads = [flow.get("workload", request["workload"]) for flow in request["flows"]]
+        self._opcodes = {key: workload["opcode"] for key, workload in zip(self._keys, workloads, strict=True)}
+        self._state = "ready"
+        return {"flows": {}}
+
     def _start(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._state == "ready", f"a start while {self._state}"
+        self._state = "running"
         self._begin(request["period_seconds"])
         return {"clock": self._began}
 
@@ -173,8 +196,11 @@ class FakeAgent:
 
     def _stop(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._running.clear()
+        self._state = "stopped"
         flows = {key: {"qp_messages": {"min": 100, "mean": 100, "max": 100}} for key in self._keys}
-        return {"totals": {"flows": flows}, "drained": True}
+        drained = self._behaviour.get("drains", True)
+        broken = self._behaviour.get("failed_qps", 0)
+        return {"totals": {"flows": flows}, "drained": drained, "failed_qps": broken, "stragglers": 0}
 
     def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
         wrong = self._behaviour.get("wrong_bytes", 0)
@@ -186,7 +212,7 @@ class FakeAgent:
 
     def _destroy(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._running.clear()
-        self._keys = []
+        self._keys, self._made, self._state = [], [], "idle"
         return {"qps_left": 0, "flushed": 0, "seconds": 0.0}
 
     def _fingerprint(self, _request: dict[str, Any]) -> dict[str, Any]:

@@ -34,20 +34,30 @@ FAKE_CATALOG = Catalog(
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """An anomaly of a fake testbed. `shows` is the share of the covered runs that show it."""
+    """An anomaly of a fake testbed.
+
+    Attributes:
+        shows: share of the covered runs that show it.
+        after: conditions of an earlier phase of the same set-up, without which it does not show.
+    """
 
     mfs: Mfs
     symptom: Symptom = Symptom.PAUSE
     severity: float = 0.2
     shows: float = 1.0
+    after: Mfs | None = None
+
+    def covers(self, workload: Workload, before: Sequence[Workload]) -> bool:
+        """Whether a workload is covered, after these phases on its set-up."""
+        return self.mfs.covers(workload) and (self.after is None or any(map(self.after.covers, before)))
 
 
 @dataclass
 class FakeTestbed:
     """A `ports.Testbed` with planted anomalies, otherwise healthy and exactly at its bound.
 
-    A run depends only on (seed, run number, workload). The diagnostic counter `pressure` rises with every satisfied
-    condition of a planted set, so that a guided search can climb.
+    A run depends only on (seed, run number, workload, set-up). The diagnostic counter `pressure` rises with every
+    satisfied condition of a planted set, so that a guided search can climb.
 
     Attributes:
         planted: its anomalies. A workload shows the first one that covers it.
@@ -97,12 +107,13 @@ class FakeTestbed:
         rng = Random(f"{self.seed}/{run}")
         if rng.random() < self.setup_failure_ratio:
             return SetupFailed("qp timeout", f"run {run}: the queue pairs did not connect", self.run_seconds / 3)
-        observed = next((plant for plant in self.planted if plant.mfs.covers(workload)), None)
+        observed = next((plant for plant in self.planted if plant.covers(workload, on.before if on else ())), None)
         if observed is not None and rng.random() >= observed.shows:
             observed = None
         seconds = self.phase_seconds if on is not None and on.before else self.run_seconds
         measured = replayed(self._measurement(workload, observed, rng), watch)
-        return Measured(measured, seconds, stands=on is not None and not measured.stopped)
+        fits = on is not None and on.misfit(workload) is None
+        return Measured(measured, seconds, stands=fits and not measured.stopped)
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Return `others`."""

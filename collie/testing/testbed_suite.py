@@ -16,6 +16,7 @@ from collie.detect.symptom import Symptom
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, RunResult, SetupFailed, Testbed, Unsupported
 from collie.workloads.plan import hosts, sinks
+from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
 _TRIES = 5  # a set-up can fail, but five failures in a row mean a broken testbed
@@ -26,6 +27,7 @@ class TestbedSuite:
 
     Attributes:
         workloads: workloads that the suite runs one by one. Override them if the testbed cannot run them.
+        phases: workloads that the suite runs one after another on one set-up.
         unsupported: a workload that the testbed cannot run, or None.
     """
 
@@ -37,6 +39,13 @@ class TestbedSuite:
         Workload(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(1024,)),
         Workload(direction=Direction.BIDIRECTIONAL, qps=4, messages=(64, 65536)),
         Workload(loopback=True),
+    )
+    phases: Sequence[Workload] = (
+        Workload(direction=Direction.BIDIRECTIONAL),
+        Workload(opcode=Opcode.READ),
+        Workload(opcode=Opcode.SEND, messages=(64, 1024), wqe_batch=4),
+        Workload(opcode=Opcode.SEND, qps=2, messages=(4096,)),
+        Workload(),
     )
     unsupported: Workload | None = None
 
@@ -166,6 +175,55 @@ class TestbedSuite:
         assert guard.stopped_runs == 1
         assert 0 < guard.pause_seconds < 3.0
 
+    def test_a_run_on_its_own_leaves_no_set_up(self, testbed: Testbed) -> None:
+        assert not _measured(testbed, self.workloads[0], 1).stands
+
+    def test_a_set_up_stands_for_one_phase_after_another(self, testbed: Testbed) -> None:
+        on = SetUp(made_for_all(self.phases))
+        for run, workload in enumerate((*self.phases, *self.phases), start=1):
+            assert on.misfit(workload) is None
+            result = _measured(testbed, workload, run, on=on)
+            assert result.stands
+            on = on.after(workload)
+            measured = result.measurement
+            assert [host.host for host in measured.hosts] == list(hosts(workload))
+            got = {host.host for host in measured.hosts if host.delivered_bps}
+            assert got == set(sinks(workload)), "a phase delivers to its own sinks, and the one before to none"
+
+    def test_a_phase_after_others_gives_what_a_run_on_its_own_gives(self, testbed: Testbed) -> None:
+        """Searches compare the two."""
+        on = SetUp(made_for_all(self.phases))
+        for run, workload in enumerate(self.phases, start=1):
+            _measured(testbed, workload, run, on=on)
+            on = on.after(workload)
+        after_all = _measured(testbed, self.phases[0], 100, on=on).measurement
+        alone = _measured(testbed, self.phases[0], 101).measurement
+        for name in sinks(self.phases[0]):
+            assert after_all.host(name).delivered_bps == pytest.approx(alone.host(name).delivered_bps, rel=0.3)
+
+    def test_a_set_up_that_is_not_there_is_made(self, testbed: Testbed) -> None:
+        """A resumed campaign goes on with a set-up that ended with its process."""
+        on = SetUp(made_for_all(self.phases), self.phases[:2])
+        assert _measured(testbed, self.phases[2], 1, on=on).stands
+
+    def test_a_phase_that_its_watch_stops_ends_the_set_up(self, testbed: Testbed) -> None:
+        """What was under way at that moment could reach the next phase."""
+        on = SetUp(made_for_all(self.phases))
+        assert _measured(testbed, self.phases[0], 1, on=on).stands
+        on = on.after(self.phases[0])
+        stopped = _measured(testbed, self.phases[1], 2, lambda _: "enough", on)
+        assert stopped.measurement.stopped == "enough"
+        assert not stopped.stands
+        assert _measured(testbed, self.phases[1], 3, on=SetUp(on.made_for)).stands
+
+    def test_what_uses_no_set_up_ends_the_one_that_stands(self, testbed: Testbed) -> None:
+        on = SetUp(made_for_all(self.phases))
+        assert _measured(testbed, self.phases[0], 1, on=on).stands
+        assert [use for use in testbed.foreign_uses() if use.forbids] == []
+        assert _measured(testbed, self.phases[1], 2, on=on.after(self.phases[0])).stands
+        assert not _measured(testbed, self.workloads[0], 3).stands
+        assert set(testbed.close().values()) <= {0}
+
     def test_nobody_else_uses_its_ports(self, testbed: Testbed) -> None:
         assert [use for use in testbed.foreign_uses() if use.forbids] == []
 
@@ -198,10 +256,12 @@ def _pause_in_last_second(samples: Sequence[Sample]) -> float:
     )
 
 
-def _measured(testbed: Testbed, workload: Workload, run: int, watch: Watch | None = None) -> Measured:
+def _measured(
+    testbed: Testbed, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+) -> Measured:
     result: RunResult | None = None
     for attempt in range(_TRIES):
-        result = testbed.measure(workload, run + 1000 * attempt, watch)
+        result = testbed.measure(workload, run + 1000 * attempt, watch, on)
         if isinstance(result, Measured):
             return result
         assert isinstance(result, SetupFailed), f"{workload} is {result}; name other workloads for this testbed"

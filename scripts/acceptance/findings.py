@@ -22,9 +22,7 @@ Rows 4 and 5 need the options --flaky, --outliers and --drift of `collie search`
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -55,8 +53,9 @@ from collie.simulator.truth import Truth
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
-from tests.support.findings import Result, checks, claim_of, lacking_one, line_of, page, tables
+from tests.support.findings import checks, claim_of, lacking_one, line_of, page, tables
 from tests.support.quality import inside, recall, true_region
+from tests.support.results import Result, append, last_commit, read_results
 
 ROOT = Path(__file__).parents[2]
 PLANTED = ROOT / "tests" / "data" / "subsystems"
@@ -160,27 +159,6 @@ def tasks_of(cases: Iterable[Case], seeds: int, first: int, budget: str, commit:
         for case in cases
         if number < case.seeds * seeds
     ]
-
-
-def read_results(path: Path) -> list[Result]:
-    """Return the whole lines of a file of results. The last line of a killed script can be cut."""
-    results = []
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            results.append(json.loads(line))
-        except ValueError:
-            continue
-    return results
-
-
-def append(path: Path, result: Result) -> None:
-    """Add a line, after the end of a cut one."""
-    with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-        file.write(json.dumps(result).encode() + b"\n")
 
 
 def pending(tasks: Iterable[Task], results: Iterable[Result]) -> list[Task]:
@@ -340,21 +318,11 @@ def refused(cases: Iterable[Case]) -> dict[str, str]:
     return reasons
 
 
-def commit() -> str:
-    """Return the last commit that changed what a campaign depends on, marked if the files differ from it."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(ROOT), *words, "--", *_DEPENDS_ON], capture_output=True, check=True)
-        return done.stdout.decode().strip()
-
-    return git("log", "-1", "--format=%h", "--abbrev=10") + ("-changed" if git("status", "--porcelain") else "")
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Run campaigns, or print the table."""
     options = _options(words)
     path = options.results / "findings.jsonl"
-    at = options.commit or commit()
+    at = options.commit or last_commit(ROOT, _DEPENDS_ON)
     if not options.table:
         options.results.mkdir(parents=True, exist_ok=True)
         chosen = [case for case in CASES if case.row in options.rows and options.only in (None, case.subsystem)]

@@ -1,18 +1,17 @@
-"""Phases on the simulator: planted carry-over, kills, and the paper's way of one set-up for each run.
+"""Acceptance of phases on the simulator: histories, kills inside a set-up, and the paper's way.
 
-    .venv/bin/python scripts/acceptance/phases.py --state /tmp/phases
-    .venv/bin/python scripts/acceptance/phases.py --state /tmp/phases --base 30654e1 one-phase
+    python scripts/acceptance/phases.py 4 5 7 [--seeds 20] [--instants 50] [--jobs 2] [--results DIR]
+    python scripts/acceptance/phases.py --table
 
-Four checks; without names all of them:
+Each part appends one line of JSON to DIR/phases.jsonl. A part whose line is there, of the same commit, is not run
+again, so a killed script goes on. The commit is the last one that changed what a part depends on.
 
-    history    campaigns on a subsystem that remembers earlier phases: the anomaly is reported with its shortest
-               history, and `reproduce` and a bundle replay it
-    healthy    campaigns on F, which remembers nothing: no anomaly is claimed to need a history
-    killed     a campaign with phases, killed with SIGKILL at random instants and resumed: the record is the same
-    one-phase  F, seed 1, one phase per set-up: the same runs as the commit `--base`
+    4  campaigns on a subsystem whose anomaly shows only after other workloads: each claims it, with a history from
+       which no phase can be left out, and `collie reproduce` and its bundle repeat it. On F no campaign claims one
+    5  campaigns with phases that are killed at random instants and resumed: their records equal the uninterrupted ones
+    7  a campaign with one phase per set-up, beside the same campaign of an earlier commit (--before)
 
-Each part is kept in `--state` when it ends, and a campaign that was cut short is resumed. So the script can be stopped
-and started again. Prints a Markdown table; exit code 1 when a check fails.
+--table prints what is asked and what was got. Its exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -22,245 +21,318 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
+from io import BytesIO
 from itertools import zip_longest
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.support.faults.kills import SearchCourse, Whole, killed_and_resumed, uninterrupted
-from tests.support.faults.processes import collie_command
+from collie import wiring
+from collie.app import campaigns, cases, exports, sessions
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.events import Silence
+from collie.content.spaces import load_space
+from collie.ports import RunRecord
+from collie.search.anomaly import Anomaly
+from collie.simulator.truth import Truth
+from collie.wiring import ADAPTERS
+from collie.workloads.setup import SetUp
+from tests.support.faults.kills import CAMPAIGN, SearchCourse, killed_and_resumed, uninterrupted
+from tests.support.results import Result, append, last_commit, read_results
 
 ROOT = Path(__file__).parents[2]
-REMEMBERS = ROOT / "tests" / "data" / "subsystems" / "idle-flows.yaml"
-DEADLINE_SECONDS = 3600.0
-CHECKS = ("history", "healthy", "killed", "one-phase")
-Result = dict[str, Any]
+PLANTED = ROOT / "tests" / "data" / "subsystems" / "idle-flows.yaml"
+GUIDED = Path("search") / "recipes" / "guided.yaml"
+SPACE = load_space("nsdi22")
+REPEATS = 5
+"""Runs of a reproduction."""
+PHASES = 12
+"""Limit on the phases of one set-up in the campaigns of the rows 4 and 5."""
+KILLED_RUNS = "80runs"
+DEADLINE_SECONDS = 900.0
+BEFORE = "30654e1"
+"""The last commit without phases."""
+_DEPENDS_ON = ("collie", "workloads", "search", "counters", "tests/data/subsystems", "scripts/acceptance/phases.py")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The size of the checks.
+class Task:
+    """One part of a row. `number` is the seed of a campaign, or that of a kill."""
 
-    Attributes:
-        state: folder of the campaigns and of `results.json`.
-        phases: most measurements of one set-up.
-        base: the commit whose runs are compared, or None.
-    """
-
-    state: Path
-    phases: int
-    history_seeds: int
-    healthy_seeds: int
-    instants: int
-    budget: str
-    base: str | None
+    row: int
+    case: str
+    number: int
+    options: tuple[str, ...]
+    commit: str
 
     @property
-    def recipe(self) -> str:
-        """The default recipe with phases, as a file."""
-        path = self.state / "phases.yaml"
-        path.write_text("\n".join([*_without_phases(ROOT), f"phases: {self.phases}", ""]))
-        return str(path)
+    def key(self) -> tuple[object, ...]:
+        """What a line in the results answers."""
+        return self.row, self.case, self.number, list(self.options), self.commit
 
 
-class Results:
-    """Results by the name of the part, in a file that is replaced at once."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.parts: dict[str, Result] = json.loads(path.read_text()) if path.exists() else {}
-
-    def of(self, name: str, make: Callable[[], Result]) -> Result:
-        """Return the result of a part. It is made if it is not on file."""
-        if name not in self.parts:
-            self.parts[name] = make()
-            beside = self._path.with_suffix(".new")
-            beside.write_text(json.dumps(self.parts, indent=1))
-            beside.replace(self._path)
-            print(f"{name}: {json.dumps(self.parts[name])}", file=sys.stderr, flush=True)
-        return self.parts[name]
+def key_of(result: Result) -> tuple[object, ...]:
+    """Return the key of the task that a line answers."""
+    return tuple(result[name] for name in ("row", "case", "number", "options", "commit"))
 
 
-def asked(folder: Path, words: Sequence[str], codes: Sequence[int] = (0,)) -> Result:
-    """Return the JSON object of a command."""
-    folder.mkdir(parents=True, exist_ok=True)
-    ended = collie_command([*words, "--format", "json"], folder, DEADLINE_SECONDS)
-    assert ended.code in codes, f"{' '.join(words)}: {ended.code}: {ended.err[-2000:]}"
-    document: Result = json.loads(ended.out)
-    return document
+def tasks_of(options: argparse.Namespace, commit: str) -> Iterator[Task]:
+    """Yield the parts of the chosen rows."""
+    if 4 in options.rows:
+        for seed in range(1, options.seeds + 1):
+            for case in ("idle-flows", "F"):
+                yield Task(4, case, seed, (options.budget,), commit)
+    if 5 in options.rows:
+        for number in range(options.instants):
+            yield Task(5, ("idle-flows", "F")[number % 2], number, (str(options.instants),), commit)
+    if 7 in options.rows:
+        yield Task(7, "F", 1, (options.before, options.budget), commit)
 
 
-def searched(folder: Path, words: Sequence[str]) -> Result:
-    """Return the JSON object of a search, which is begun or resumed as campaign `c`."""
-    if (folder / "c" / "campaign.sqlite").exists():
-        return asked(folder, ["search", "--resume", "c", "--score"])
-    return asked(folder, ["search", *words, "--campaign", "c", "--score"])
+def pending(tasks: Iterable[Task], results: Iterable[Result]) -> list[Task]:
+    """Return the tasks without a line."""
+    done = [key_of(result) for result in results]
+    return [task for task in tasks if task.key not in done]
 
 
-def history(plan: Plan, seed: int) -> Result:
-    """Search a subsystem that remembers, and replay what needs a history."""
-    folder = plan.state / f"history-{seed}"
-    words = ["--subsystem", str(REMEMBERS), "--recipe", plan.recipe, "--budget", plan.budget, "--seed", str(seed)]
-    found = searched(folder, words)
-    replayed, lengths = [], []
-    for anomaly in found["anomalies"]:
-        if anomaly["set_up"] is None or anomaly["same_as"] is not None:
-            continue
-        lengths.append(len(anomaly["set_up"]["before"]))
-        name, bundle = f"c/{anomaly['id']}", f"{anomaly['id']}.pyz"
-        if not (folder / bundle).exists():
-            exported = collie_command(["export", name, "--as", "bundle", "-o", bundle], folder, DEADLINE_SECONDS)
-            assert exported.code == 0, exported.err
-        for again in (["reproduce", name], ["reproduce", bundle, "--subsystem", str(REMEMBERS)]):
-            replayed.append(asked(folder, again, codes=(0, 1, 3, 4))["reproduced"])
+def run(task: Task) -> dict[str, Any]:
+    """Run one part, and return plain values that say what it showed."""
+    with tempfile.TemporaryDirectory(prefix="collie-phases-") as place:
+        found = {4: _histories, 5: _kill, 7: _beside_an_earlier_commit}[task.row](task, Path(place))
+    key = {"row": task.row, "case": task.case, "number": task.number, "options": task.options, "commit": task.commit}
+    return {**key, **found}
+
+
+# --- Row 4: histories ------------------------------------------------------------------------------------------------
+
+
+def _histories(task: Task, folder: Path) -> dict[str, Any]:
+    recipe, (budget,) = str(recipe_with(PHASES, folder)), task.options
+    choice = SearchChoice(_testbed(task.case), space=SPACE.name, recipe=recipe, budget=budget, seed=task.number)
+    directory = folder / "campaign"
+    opened = campaigns.begin(ADAPTERS, choice, directory)
+    try:
+        summary = opened.run(Silence())
+        in_phases = _in_phases(opened.store.runs(with_series=False))
+    finally:
+        opened.close()
+    needing = [anomaly for anomaly in summary.anomalies if anomaly.history and anomaly.same_as is None]
+    larger = [anomaly for anomaly in summary.anomalies if anomaly.made_for is not None and not anomaly.history]
     return {
-        "runs": found["runs"],
-        "found": found["score"]["found"],
-        "false": found["score"]["false"],
-        "history_lengths": lengths,
-        "replayed": replayed,
+        "runs": summary.runs,
+        "in_phases": in_phases,
+        "anomalies": len(summary.anomalies),
+        "claims": [_claim(anomaly, task, directory) for anomaly in needing],
+        "on_larger_set_ups": len(larger),
     }
 
 
-def healthy(plan: Plan, seed: int) -> Result:
-    """Search F, where nothing needs a history."""
-    folder = plan.state / f"healthy-{seed}"
-    words = ["--subsystem", "F", "--recipe", plan.recipe, "--budget", plan.budget, "--seed", str(seed)]
-    found = searched(folder, words)
+def _in_phases(runs: Iterable[RunRecord]) -> int:
+    """Count the runs that are further phases of a set-up."""
+    return sum(record.set_up not in (None, record.run) for record in runs)
+
+
+def _claim(anomaly: Anomaly, task: Task, directory: Path) -> dict[str, Any]:
+    """Hold an anomaly with a history against the ground truth, and run it again by its record and by its bundle."""
+    truth, on = _truth(task.case), anomaly.set_up
+    assert on is not None
+    shorter = (SetUp(on.made_for, on.before[:n] + on.before[n + 1 :]) for n in range(len(on.before)))
+    named = cases.case_named(ADAPTERS, f"{directory}/{anomaly.id}")
+    file = directory / f"{anomaly.id}.pyz"
+    file.write_bytes(ADAPTERS.reports.bundle(exports.bundle_of(ADAPTERS, named)))
     return {
-        "runs": found["runs"],
-        "claimed": sum(anomaly["set_up"] is not None for anomaly in found["anomalies"]),
-        "false": found["score"]["false"],
-        "explained": len(found["score"]["explained"]),
+        "id": anomaly.id,
+        "sentence": anomaly.sentence,
+        "phases": len(on.before),
+        "is_true": truth.verdict(anomaly.workload, on).is_anomalous and truth.verdict(anomaly.workload).is_normal,
+        "is_shortest": not any(truth.verdict(anomaly.workload, each).is_anomalous for each in shorter),
+        "by_record": _reproduced(named, task),
+        "by_bundle": _reproduced(cases.case_named(ADAPTERS, str(file)), task),
     }
 
 
-def killed(plan: Plan, results: Results) -> None:
-    """Kill one campaign at an instant in each of so many equal parts of its CPU time."""
-    words = ("search", "--recipe", plan.recipe, "--budget", "80runs", "--seed", "1", "--campaign", "c")
-    course = SearchCourse((*words, "--format", "json"))
-    names = [f"killed/{index}" for index in range(plan.instants)]
-    if all(name in results.parts for name in names):
-        return
-    folder = plan.state / f"killed-{os.getpid()}"
+def _reproduced(named: cases.NamedCase, task: Task) -> str:
+    choice = SearchChoice(_testbed(task.case), space=SPACE.name, seed=1000 + task.number)
+    with sessions.open_session(ADAPTERS, choice, Silence()) as session:
+        return str(session.reproduce(named.case, repeat=REPEATS, controls=False).answer)
+
+
+def _testbed(case: str) -> TestbedChoice:
+    return TestbedChoice(subsystem=_subsystem(case))
+
+
+def _subsystem(case: str) -> str:
+    return case if case == "F" else str(PLANTED)
+
+
+@cache
+def _truth(case: str) -> Truth:
+    return Truth(wiring.subsystem_of(_testbed(case)), SPACE)
+
+
+def recipe_with(phases: int, folder: Path) -> Path:
+    """Write the recipe `guided` with another limit on the phases of a set-up."""
+    lines = (ROOT / GUIDED).read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("phases:")]
+    path = folder / "guided.yaml"
+    path.write_text("\n".join([*kept, f"phases: {phases}", ""]))
+    return path
+
+
+# --- Row 5: kills ----------------------------------------------------------------------------------------------------
+
+
+def _kill(task: Task, folder: Path) -> dict[str, Any]:
+    words = ("search", "--campaign", CAMPAIGN, "--format", "json", "--seed", "1", "--budget", KILLED_RUNS)
+    recipe = str(recipe_with(PHASES, folder))
+    course = SearchCourse((*words, "--recipe", recipe, "--subsystem", _subsystem(task.case)))
     whole = uninterrupted(course, folder / "whole", DEADLINE_SECONDS)
-    for index, name in enumerate(names):
-        rng = Random(f"killed {index}")
-        instants = [(index + rng.random()) * whole.cpu_seconds / plan.instants]
-        instants += [rng.uniform(0, whole.cpu_seconds)] * (index % 2)
-
-        results.of(name, partial(kill, course, folder / str(index), instants, whole))
-
-
-def kill(course: SearchCourse, folder: Path, instants: Sequence[float], whole: Whole) -> Result:
-    """Kill a campaign at each of the instants, and compare its record."""
-    done = killed_and_resumed(course, folder, instants, whole, DEADLINE_SECONDS)
-    return {"landed": list(done.landed), "differences": list(done.differences)}
+    count, rng = int(task.options[0]), Random(f"{task.case} {task.number}")
+    instants = [(task.number + rng.random()) * whole.cpu_seconds / count]
+    if task.number % 4 >= 2:  # half of the campaigns of either case are killed again
+        instants.append(rng.uniform(0, whole.cpu_seconds))
+    killed = killed_and_resumed(course, folder / "killed", instants, whole, DEADLINE_SECONDS)
+    with ADAPTERS.records.read(folder / "whole" / CAMPAIGN) as store:
+        in_phases = _in_phases(store.runs(with_series=False))
+    return {"landed": killed.landed, "differences": killed.differences, "in_phases": in_phases}
 
 
-def one_phase(plan: Plan) -> Result:
-    """Compare the runs of F, seed 1, with those of the base commit."""
-    assert plan.base is not None
-    tree = plan.state / "base"
-    if not tree.exists():
-        subprocess.run(["git", "worktree", "add", "--detach", str(tree), plan.base], cwd=ROOT, check=True)
-    lines = []
-    for name, root in (("then", tree), ("now", ROOT)):
-        folder = plan.state / f"one-phase-{name}"
-        folder.mkdir(exist_ok=True)
-        words = ["--resume", "c"]
-        if not (folder / "c" / "campaign.sqlite").exists():
-            words = ["--subsystem", "F", "--seed", "1", "--budget", plan.budget, "--campaign", "c"]
-            words += ["--recipe", _guided(plan, root)]
-        environment = {**os.environ, "PYTHONPATH": str(root)}
-        command = [sys.executable, "-m", "collie", "search", *words, "--format", "json"]
-        subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-        lines.append([_stated(line) for line in (folder / "c" / "results.jsonl").read_text().splitlines()])
-    subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
-    then, now = lines
-    equal = 0
-    for one, other in zip_longest(then, now):
-        if one is None or other is None or any(other.get(key) != value for key, value in one.items()):
-            break
-        equal += 1
-    return {"runs": [len(then), len(now)], "equal_from_the_start": equal}
+# --- Row 7: the paper's way ------------------------------------------------------------------------------------------
 
 
-def _guided(plan: Plan, root: Path) -> str:
-    """Return the default recipe of a tree, with one phase per set-up."""
-    path = plan.state / f"one-phase-{root.name}.yaml"
-    path.write_text("\n".join([*_without_phases(root), ""]))
-    return str(path)
+def _beside_an_earlier_commit(task: Task, folder: Path) -> dict[str, Any]:
+    before, budget = task.options
+    earlier = folder / "earlier"
+    data = subprocess.run(["git", "-C", str(ROOT), "archive", before], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=BytesIO(data)) as archive:
+        archive.extractall(earlier, filter="data")
+    words = ["search", "--subsystem", task.case, "--seed", str(task.number), "--budget", budget]
+    now = _searched([*words, "--recipe", str(recipe_with(1, folder))], folder / "now", ROOT)
+    then = _searched([*words, "--recipe", str(earlier / GUIDED)], folder / "then", earlier)
+    pairs = list(zip_longest(then, now))
+    first = next((number for number, (a, b) in enumerate(pairs, start=1) if not _alike(a, b)), None)
+    return {"runs": [len(then), len(now)], "first_difference": first, "differing": first and pairs[first - 1]}
 
 
-def _without_phases(root: Path) -> list[str]:
-    lines = (root / "search" / "recipes" / "guided.yaml").read_text().splitlines()
-    return [line for line in lines if not line.startswith("phases:")]
+def _searched(words: Sequence[str], folder: Path, root: Path) -> list[dict[str, Any]]:
+    """Return the runs of a search by the Collie in a folder, and then its anomalies."""
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+
+    def collie(*asked: str) -> str:
+        command = [sys.executable, "-m", "collie", *asked]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+
+    found = json.loads(collie(*words, "--campaign", "c", "--format", "json"))["anomalies"]
+    return [*map(json.loads, collie("runs", "c", "--format", "jsonl").splitlines()), *found]
 
 
-def _stated(line: str) -> Result:
-    run: Result = json.loads(line)
-    del run["purpose"]  # a later version has finer purposes
-    return run
+def _alike(then: dict[str, Any] | None, now: dict[str, Any] | None) -> bool:
+    """Whether two lines agree in all that the earlier commit writes."""
+    return then is not None and now is not None and all(now.get(name) == value for name, value in then.items())
 
 
-def checked(plan: Plan, names: Sequence[str], results: Results) -> Iterator[tuple[str, str, bool]]:
-    """Yield a row for each check: what it is, what it showed, and whether that is as it should be."""
-    if "history" in names:
-        parts = _parts(results, "history", plan.history_seeds, partial(history, plan))
-        with_history = [part for part in parts if part["history_lengths"]]
-        lengths = sorted({length for part in parts for length in part["history_lengths"]})
-        replays = [answer for part in parts for answer in part["replayed"]]
-        told = f"reported in {len(with_history)} of {len(parts)} campaigns, histories of {lengths} phases"
-        told += f", replayed in {replays.count('yes')} of {len(replays)}; {sum(part['false'] for part in parts)} false"
-        good = bool(parts) and len(with_history) == len(parts) and set(lengths) == {1} and {*replays} == {"yes"}
-        yield "planted carry-over", told, good and not any(part["false"] for part in parts)
-    if "healthy" in names:
-        parts = _parts(results, "healthy", plan.healthy_seeds, partial(healthy, plan))
-        claimed, false = (sum(part[key] for part in parts) for key in ("claimed", "false"))
-        yield "none on F", f"{claimed} claimed, {false} false in {len(parts)} campaigns", not claimed
-    if "killed" in names:
-        killed(plan, results)
-        parts = [results.parts[f"killed/{index}"] for index in range(plan.instants)]
-        differ = [part for part in parts if part["differences"]]
-        kills = sum(len(part["landed"]) for part in parts)
-        yield "SIGKILL", f"{kills} kills of {len(parts)} campaigns, {len(differ)} records differ", not differ
-    if "one-phase" in names:
-        part = results.of("one-phase", lambda: one_phase(plan))
-        told = f"{part['equal_from_the_start']} of {part['runs'][0]} runs are those of {plan.base}"
-        yield "one phase", told, part["runs"] == [part["equal_from_the_start"]] * 2
+# --- What is asked ---------------------------------------------------------------------------------------------------
 
 
-def _parts(results: Results, name: str, seeds: int, make: Callable[[int], Result]) -> list[Result]:
-    return [results.of(f"{name}/{seed}", partial(make, seed)) for seed in range(1, seeds + 1)]
+@dataclass(frozen=True)
+class Check:
+    """One line of the acceptance table."""
+
+    row: int
+    what: str
+    asked: str
+    got: str
+    holds: bool
 
 
-def main() -> int:
-    """Run the checks, and print the table."""
+def checks(results: Sequence[Result]) -> Iterator[Check]:
+    """Yield the checks of every row that has results."""
+    planted = [one for one in results if (one["row"], one["case"]) == (4, "idle-flows")]
+    plain = [one for one in results if (one["row"], one["case"]) == (4, "F")]
+    if planted:
+        claims = [claim for one in planted for claim in one["claims"]]
+        found = sum(any(claim["is_true"] for claim in one["claims"]) for one in planted)
+        yield _all(4, "campaigns that claim the planted history", found, len(planted))
+        for what, holds in (
+            ("claims that are true", [claim["is_true"] for claim in claims]),
+            ("claims without a phase that can be left out", [claim["is_shortest"] for claim in claims]),
+            ("claims that reproduce", [claim["by_record"] == "yes" for claim in claims]),
+            ("claims whose bundle reproduces", [claim["by_bundle"] == "yes" for claim in claims]),
+        ):
+            yield _all(4, what, sum(holds), len(holds))
+    if plain:
+        claimed = sum(len(one["claims"]) for one in plain)
+        yield Check(4, f"histories claimed on F in {len(plain)} campaigns", "none", str(claimed), claimed == 0)
+    if killed := [one for one in results if one["row"] == 5]:
+        yield _all(5, "records equal after a kill", sum(not one["differences"] for one in killed), len(killed))
+        phases = sum(one["in_phases"] > 0 for one in killed)
+        yield _all(5, "killed campaigns with phases", phases, len(killed))
+    for one in results:
+        if one["row"] == 7:
+            got = "equal" if one["first_difference"] is None else f"run {one['first_difference']} differs"
+            what = f"the runs and anomalies of F, seed {one['number']}, beside commit {one['options'][0]}"
+            yield Check(7, what, "equal", got, one["first_difference"] is None)
+
+
+def _all(row: int, what: str, got: int, of: int) -> Check:
+    return Check(row, what, "all", f"{got} of {of}", got == of)
+
+
+def table(results: Sequence[Result]) -> str:
+    """Return the acceptance table."""
+    lines = ["| row | what | asked | got | |", "| --- | --- | --- | --- | --- |"]
+    lines += [
+        f"| {each.row} | {each.what} | {each.asked} | {each.got} | {'holds' if each.holds else 'FAILS'} |"
+        for each in checks(results)
+    ]
+    return "\n".join(lines)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run what has no result yet, or print the table."""
+    options = _options(words)
+    path, at = options.results / "phases.jsonl", last_commit(ROOT, _DEPENDS_ON)
+    if options.table:
+        results = [result for result in read_results(path) if result["commit"] == at]
+        print(table(results))
+        return 0 if results and all(check.holds for check in checks(results)) else 1
+    options.results.mkdir(parents=True, exist_ok=True)
+    tasks = pending(tasks_of(options, at), read_results(path))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are parallel; threads inside would fight over cores
+    failed = 0
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        asked = {pool.submit(run, task): task for task in tasks}
+        for number, done in enumerate(as_completed(asked), 1):
+            task = asked[done]
+            name = f"{number}/{len(tasks)} row {task.row}, {task.case} {task.number}"
+            if error := done.exception():
+                failed += 1
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                continue
+            append(path, done.result())
+            print(f"{name}: done", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checks", nargs="*", choices=[*CHECKS, []], metavar="CHECK", help=", ".join(CHECKS))
-    parser.add_argument("--state", type=Path, required=True, help="folder that keeps what is done")
-    parser.add_argument("--phases", type=int, default=8)
-    parser.add_argument("--history-seeds", type=int, default=5)
-    parser.add_argument("--healthy-seeds", type=int, default=20)
-    parser.add_argument("--instants", type=int, default=50)
-    parser.add_argument("--budget", default="10h", help="of each search")
-    parser.add_argument("--base", help="commit before phases, for one-phase")
-    options = parser.parse_args()
-    names = options.checks or CHECKS
-    if "one-phase" in names and options.base is None:
-        parser.error("one-phase needs --base COMMIT")
-    state = options.state.absolute()
-    state.mkdir(parents=True, exist_ok=True)
-    sizes = (options.phases, options.history_seeds, options.healthy_seeds, options.instants, options.budget)
-    plan, results = Plan(state, *sizes, options.base), Results(state / "results.json")
-    rows = list(checked(plan, names, results))
-    print("| check | result | as it should be |\n|---|---|---|")
-    print("\n".join(f"| {name} | {told} | {'yes' if good else 'NO'} |" for name, told, good in rows))
-    return 0 if all(good for _, _, good in rows) else 1
+    parser.add_argument("rows", nargs="*", type=int, metavar="ROW", help="4, 5 or 7")
+    parser.add_argument("--seeds", type=int, default=20, help="campaigns per case of row 4")
+    parser.add_argument("--instants", type=int, default=50, help="kills of row 5")
+    parser.add_argument("--budget", default="10h", help="of the campaigns of the rows 4 and 7")
+    parser.add_argument("--before", default=BEFORE, metavar="COMMIT", help="of row 7")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "phases", metavar="DIR")
+    parser.add_argument("--table", action="store_true", help="print the table of the results")
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

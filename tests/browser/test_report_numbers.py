@@ -49,6 +49,8 @@ class Record:
                 return getattr(self._header, name)
             case ["runs"]:
                 return len(self._runs)
+            case ["set_ups"]:
+                return len({record.set_up or record.run for record in self._runs.values()})
             case ["elapsed_seconds"]:
                 return max(record.finished_at_seconds for record in self._runs.values())
             case ["anomalies"]:

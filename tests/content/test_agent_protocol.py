@@ -146,15 +146,16 @@ def conversation(tmp_path_factory: pytest.TempPathFactory) -> Conversation:
     talk.ask("resources", device="fake0")
     ends = [{"flow": "a-a", "role": role} for role in ("requester", "responder")]
     sent = {"qp_type": "RC", "opcode": "WRITE", "messages": [1024]}
-    prepared = talk.ask("prepare", device="fake0", gid_index=0, workload=sent, flows=ends, verify=True)
+    prepared = talk.ask("prepare", device="fake0", gid_index=0, workload=sent, flows=ends)
     requester, responder = prepared["endpoints"]
     swapped = {
         requester: prepared["endpoints"][responder],
         responder: prepared["endpoints"][requester],
     }
     talk.ask("connect", peers=swapped)
+    talk.ask("phase", workload=sent, flows=ends, verify=True)
     talk.ask("start", period_seconds=0.01)
-    while not any(event["phase"] == "running" for event in talk.events):
+    while not any(event["state"] == "running" for event in talk.events):
         talk.hear()
     for do in ("verify", "ping", "stop", "destroy", "bye"):
         talk.ask(do)
@@ -200,9 +201,9 @@ def test_every_kind_of_error_is_listed() -> None:
     assert listed("Errors", "kind") == kinds
 
 
-def test_every_phase_is_listed() -> None:
-    phases = {name for row in table("Requests", "request") for name in names(row[1])}
-    assert phases == {"idle", *agent.AFTER.values()}
+def test_every_state_is_listed() -> None:
+    states = {name for row in table("Requests", "request") for name in names(row[1])}
+    assert states == {"idle", *agent.AFTER.values()}
 
 
 def test_every_field_of_a_flow_is_listed() -> None:
@@ -256,7 +257,7 @@ def test_the_limits_of_a_device_are_listed() -> None:
 
 def first_wrong() -> Mapping[str, Any]:
     sent = parse_workload({"qp_type": "RC", "opcode": "WRITE", "messages": [64]})
-    found: Mapping[str, Any] = verify(sent, False, Content(sent, 1, 64), lambda pair, mr: bytes(64), 1, 1)[
+    found: Mapping[str, Any] = verify(sent, False, Content(sent, 1, 64), lambda pair, mr: bytes(64), 1, 1, {})[
         "first_wrong"
     ]
     return found

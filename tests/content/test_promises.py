@@ -19,7 +19,7 @@ from collie.bundle import archive
 from collie.campaign import measure
 from collie.content import catalogs, document
 from collie.detect import measurement
-from collie.hosts import idle, protocol, run, session, testbed
+from collie.hosts import idle, phase, protocol, session, testbed
 from collie.hosts.timing import DEFAULT_TIMING
 from collie.inventory import file as inventory
 from collie.inventory.safety import REAL_HOSTS
@@ -122,7 +122,7 @@ FIGURES = [
     ("faults.md", "shows `died` after half a minute", status._SILENCE_SECONDS, 30.0),
     ("faults.md", "idle agents for five minutes", worker._IDLE_SECONDS, 300.0),
     ("faults.md", "hangs for 15 s", sum(distributed.Patience().answer_seconds), 15.0),
-    ("faults.md", "prepare took longer than 15.0 s", run.PREPARE_SECONDS, 15.0),
+    ("faults.md", "prepare took longer than 15.0 s", phase.PREPARE_SECONDS, 15.0),
     ("faults.md", "did not finish within 10 s", requests.DEFAULT_DEADLINE_SECONDS, 10.0),
     ("faults.md", "starts new agents after four failures", testbed.STALE_FAILURES, 4),
     ("faults.md", "Waits for up to 45 s", DEFAULT_TIMING.recovery_seconds, 45.0),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from ctypes import CDLL
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
@@ -23,10 +24,13 @@ from paramiko.common import (
 )
 from paramiko.sftp import SFTP_OK
 
+from collie.agent import facts
 from collie.agent.paths import DataPath, load_native
+from collie.agent.pulse import SILENCE_SECONDS
 from collie.inventory.hosts import Host
-from tests.support.data_paths import python_path
+from tests.support.data_paths import GID, python_path
 from tests.support.fake_libraries import compiled
+from tests.support.forked import Forked
 
 
 @pytest.fixture
@@ -282,3 +286,16 @@ def fake(libibverbs: Path) -> Iterator[CDLL]:
     yield loaded
     assert loaded.fake_live() == 0
     assert loaded.fake_overflows() == 0
+
+
+@pytest.fixture
+def fork(path: DataPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Forked]]:
+    monkeypatch.setattr(facts, "gid", lambda *_where: GID)
+    made: list[Forked] = []
+
+    def make(processes: int, silence_seconds: float = SILENCE_SECONDS, **workload: Any) -> Forked:
+        made.append(Forked(path, processes, silence_seconds, **workload))
+        return made[-1]
+
+    yield make
+    assert all(forked.engines.kill() for forked in made)

@@ -560,6 +560,11 @@ int ibv_modify_qp(struct qp *qp, struct qp_attr *attr, int mask)
 		flush(qp);
 		return 0;
 	}
+	if (attr->qp_state == RESET) {
+		qp->state = RESET;
+		qp->posted = qp->done = qp->freed = qp->ring.head = qp->ring.tail = 0;
+		return 0;
+	}
 	if (attr->qp_state != qp->state + 1 || attr->qp_state > RTS || mask != required[qp->qp_type][attr->qp_state])
 		return EINVAL;
 	qp->state = attr->qp_state;

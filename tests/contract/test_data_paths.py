@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from collie.agent.faults import AgentFault
+from collie.agent.part import Part
 from collie.agent.paths import DataPath
 from collie.agent.pattern import GRH_BYTES
 from collie.agent.queues import build_queues
@@ -44,10 +45,15 @@ class Loopback:
             self.resources.destroy()
             raise
         self.control, self._command = os.pipe()
-        queues, pair_words = build_queues(self.resources, self.totals.ends)
-        words = self.totals.words
-        self.traffic = path.traffic(queues, self.resources.cqs, words, pair_words, self.control)
-        self.traffic.post_receives()
+        slots = sum(end.queues for end in ends)
+        pair_words = {
+            pair.qp_num: layout.first_qp + number
+            for end, layout in zip(ends, self.totals.ends, strict=True)
+            for number, pair in enumerate(end.pairs)
+        }
+        self.traffic = path.traffic(slots, self.resources.cqs, self.totals.words, pair_words, self.control)
+        for end, layout in zip(ends, self.totals.ends, strict=True):
+            self.traffic.admit(build_queues(path.verbs, Part(end, parsed, parsed.qps), layout, 0))
         self.traffic.begin()
 
     def serve(self, until: Callable[[], bool]) -> None:

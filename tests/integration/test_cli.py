@@ -56,7 +56,7 @@ def test_a_search_looks_inside_an_application(tmp_path: Path) -> None:
 def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]) -> None:
     _, result = searched
     assert list(result) == [
-        "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "failed_runs",
+        "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "set_ups", "failed_runs",
         "elapsed_seconds", "wall_seconds", "next_hour_chance", "trust", "lost_machines", "path_killers", "pairs",
         "pairs_set_aside", "unconfirmed", "anomalies", "score",
     ]  # fmt: skip

@@ -28,10 +28,16 @@ SECONDS = 120.0
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("phases", [1, 8])
 def test_a_search_of_pairs_that_is_killed_while_it_starts_and_while_it_runs_ends_as_if_it_had_not_been(
-    tmp_path: Path,
+    tmp_path: Path, phases: int
 ) -> None:
-    words = ("search", "--seed", "1", "--budget", "40runs", "--pairs", "2", "--campaign", "c", "--format", "json")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"strategy: guided\nphases: {phases}\n")
+    words = (
+        *("search", "--seed", "1", "--budget", "40runs", "--pairs", "2", "--recipe", str(recipe)),
+        *("--campaign", "c", "--format", "json"),
+    )
     whole = uninterrupted(SearchCourse(words), tmp_path / "whole", SECONDS)
     instants = [share * whole.cpu_seconds for share in (0.3, 0.7, 0.8)]
     killed = killed_and_resumed(SearchCourse(words), tmp_path / "killed", instants, whole, SECONDS)

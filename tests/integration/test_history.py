@@ -1,4 +1,4 @@
-"""An anomaly that only earlier phases bring, from its record to `reproduce` and to a bundle."""
+"""An anomaly that shows only after another workload, from the record to every command that runs it again."""
 
 from __future__ import annotations
 
@@ -6,62 +6,74 @@ from pathlib import Path
 
 import pytest
 
-from collie.bundle.archive import read
-from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.content.subsystems import load_subsystem
 from collie.detect.symptom import Symptom
-from collie.ports import CampaignHeader
 from collie.search.anomaly import Anomaly
 from collie.simulator.subsystem import SubsystemFile
 from collie.store.sqlite import SqliteStore
-from collie.workloads.feature import Mfs
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import render
 from tests.command import answer, collie
 
 FILE = Path(__file__).parents[1] / "data" / "subsystems" / "idle-flows.yaml"
 (WITNESS,) = load_subsystem(str(FILE), SubsystemFile).witnesses
+SMALL_PACKETS = Mfs((Condition("max_message_bytes", Op.AT_MOST, 1024),))
 
 
-@pytest.fixture
-def campaign(tmp_path: Path) -> Path:
-    """A campaign that found the anomaly of the file after its history (`a1`), and claims it without one (`a2`)."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a campaign `one` that has found the anomaly."""
+    folder = tmp_path_factory.mktemp("history")
+    words = ("--subsystem", str(FILE), "--noise", "0", "--budget", "1runs", "--campaign", "one")
+    collie("search", *words, cwd=folder)
     assert WITNESS.on is not None
-    settings = SearchChoice(TestbedChoice(subsystem=str(FILE))).to_settings()
-    header = CampaignHeader("one", {"kind": "simulated"}, "nsdi22", "guided", settings, 1, "2027-01-01T00:00:00Z")
-    found = (Symptom.PAUSE, 0.3, WITNESS.trigger, WITNESS.trigger, Mfs(()), "host b sends pause", "b", 1, 60.0, 0)
-    made_for, before = WITNESS.on.made_for, WITNESS.on.before
-    with SqliteStore.create(tmp_path / "one", header) as store:
-        store.add_anomaly(Anomaly("a1", *found, complete=False, history=before, made_for=made_for))
-        store.add_anomaly(Anomaly("a2", *found, complete=False))
-    return tmp_path
+    found = Anomaly(
+        id="a1",
+        symptom=Symptom.PAUSE,
+        severity=0.3,
+        workload=WITNESS.trigger,
+        found_as=WITNESS.trigger,
+        mfs=SMALL_PACKETS,
+        reason="host b sends pause",
+        host="b",
+        found_at_run=1,
+        found_at_seconds=60.0,
+        extraction_runs=0,
+        complete=True,
+        history=WITNESS.on.before,
+        made_for=WITNESS.on.made_for,
+    )
+    with SqliteStore.open(folder / "one") as store:
+        store.add_anomaly(found)
+    return folder
 
 
-def test_reproduce_replays_the_history(campaign: Path) -> None:
-    told = answer("reproduce", "one/a1", "--repeat", "3", cwd=campaign)
-    assert (told["reproduced"], told["shown"]) == ("yes", 3)
-    assert [before["qps"] for before in told["set_up"]["before"]] == [136]
-    alone = answer("reproduce", "one/a2", "--repeat", "3", cwd=campaign, status=1)
-    assert (alone["reproduced"], alone["normal"], alone["set_up"]) == ("no", 3, None)
-    text = collie("reproduce", "one/a1", "--repeat", "3", cwd=campaign).stdout
-    assert "each run is the last of 2 phases of a set-up\n" in text
+def test_it_reproduces_after_its_history_and_its_controls_are_normal(folder: Path) -> None:
+    found = answer("reproduce", "one/a1", "--repeat", "2", "--controls", cwd=folder)
+    assert (found["reproduced"], found["shown"]) == ("yes", 2)
+    assert WITNESS.on is not None
+    assert found["set_up"]["before"] == [render(phase) for phase in WITNESS.on.before]
+    assert [(control["shown"], control["explains"]) for control in found["controls"]] == [(0, True)]
+    assert (found["alone"]["normal"], found["alone"]["explains"]) == (2, True)
 
 
-def test_a_bundle_carries_the_history(campaign: Path) -> None:
-    collie("export", "one/a1", "--as", "bundle", "-o", "a1.pyz", cwd=campaign)
-    assert read(campaign / "a1.pyz").plan.on == WITNESS.on
-    told = answer("reproduce", "a1.pyz", "--subsystem", str(FILE), "--repeat", "3", cwd=campaign)
-    assert (told["reproduced"], len(told["set_up"]["before"])) == ("yes", 1)
+def test_its_bundle_reproduces_it_too(folder: Path) -> None:
+    answer("export", "one/a1", "--as", "bundle", "-o", "given.pyz", cwd=folder)
+    words = ("--subsystem", str(FILE), "--noise", "0", "--repeat", "2")
+    assert answer("reproduce", "given.pyz", *words, cwd=folder)["reproduced"] == "yes"
+    said = collie("export", "one/a1", "--as", "perftest", cwd=folder, status=2).stderr
+    assert "use --as bundle" in said
 
 
-def test_measure_alone_says_what_it_leaves_out(campaign: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert answer("measure", "one/a1", cwd=campaign)["verdict"]["outcome"] == "normal"
-    assert "`collie reproduce one/a1` makes" in caplog.text
-    caplog.clear()
-    answer("measure", "one/a2", cwd=campaign)
-    assert caplog.text == ""
+def test_a_gate_finds_it_still_there(folder: Path) -> None:
+    words = ("--subsystem", str(FILE), "--noise", "0", "--budget", "150runs")
+    gate = answer("gate", "--baseline", "one", *words, "--campaign", "gate", cwd=folder)
+    (found,) = (case for case in gate["cases"] if case["name"] == "one-a1")
+    assert found["change"] == "still there"
 
 
-def test_perftest_cannot_keep_a_set_up_and_says_so(campaign: Path) -> None:
-    for form in ("perftest", "script"):
-        refused = collie("export", "one/a1", "--as", form, cwd=campaign, status=2).stderr
-        assert "one/a1 shows only on the set-up of other workloads" in refused
-        assert "collie export one/a1 --as bundle" in refused
+def test_a_measurement_of_its_workload_alone_is_normal_and_says_why(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert answer("measure", "one/a1", cwd=folder)["verdict"]["outcome"] == "normal"
+    assert "one/a1 shows only on a set-up for other workloads, too; `collie reproduce` makes it" in caplog.text

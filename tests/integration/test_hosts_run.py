@@ -64,8 +64,8 @@ def test_traffic_that_no_average_can_settle_is_not_waited_for(rig: Rig) -> None:
 
 def test_the_steps_of_a_run_come_in_order(rig: Rig) -> None:
     rig.testbed.measure(Workload(), 1)
-    assert rig.asked("left") == ["hello", "prepare", "connect", "start", "stop", "destroy"]
-    assert rig.asked("right") == ["hello", "prepare", "connect", "start", "destroy"]
+    assert rig.asked("left") == ["hello", "prepare", "connect", "phase", "start", "stop", "destroy"]
+    assert rig.asked("right") == ["hello", "prepare", "connect", "phase", "start", "destroy"]
     rig.testbed.close()
     assert rig.asked("left")[-1] == "bye"
 
@@ -77,8 +77,13 @@ def test_queue_pairs_have_as_much_time_to_go_as_to_come(rig: Rig) -> None:
         rig.testbed.measure(workload, run)
         steps = dict(line.split() for line in (rig.directory / "left" / "deadlines").read_text().splitlines())
         allowed.append({step: float(seconds) for step, seconds in steps.items()})
-    longer = {step: allowed[1][step] - allowed[0][step] for step in ("prepare", "connect", "destroy")}
-    assert longer["destroy"] == pytest.approx(longer["prepare"]) == pytest.approx(longer["connect"])
+    longer = {step: allowed[1][step] - allowed[0][step] for step in ("prepare", "connect", "phase", "destroy")}
+    assert (
+        longer["destroy"]
+        == pytest.approx(longer["prepare"])
+        == pytest.approx(longer["connect"])
+        == pytest.approx(longer["phase"])
+    )
     assert longer["destroy"] > 10.0
 
 

@@ -16,7 +16,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from collie.app import campaigns
+from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
+from collie.store.sqlite import SqliteStore
+from collie.testing.store_suite import measured, phase
+from collie.wiring import ADAPTERS
 from tests.integration.signals import heed_interrupts
 
 _RUNS = 3
@@ -115,6 +120,22 @@ def test_an_interrupted_campaign_says_so_and_its_runs_can_be_listed(
     assert len(json.loads(capsys.readouterr().out)["runs"]) == found["runs"]
     assert run(["runs", "one"]) == 0
     assert "search" in capsys.readouterr().out
+
+
+def test_measurements_are_told_from_set_ups(capsys: pytest.CaptureFixture[str]) -> None:
+    campaigns.begin(ADAPTERS, SearchChoice(budget="5runs"), Path("one")).close()
+    with SqliteStore.open(Path("one")) as store:
+        for record in (measured(1), phase(2, 2), phase(3, 2), phase(4, 2), phase(5, 5)):
+            store.add_run(record)
+    found = status(capsys)
+    assert (found["runs"], found["set_ups"], found["further_phases"]) == (5, 3, 2)
+    assert run(["status", "one"]) == 0
+    assert "phases 1.7 runs on each of 3 set-ups" in capsys.readouterr().out
+    assert run(["runs", "one"]) == 0
+    assert "3 on 2" in capsys.readouterr().out
+    assert run(["runs", "one", "--last", "2", "--format", "jsonl"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["run"], line["set_up"], line["phase"]) for line in lines] == [(4, 2, 3), (5, 5, 1)]
 
 
 @pytest.mark.parametrize(

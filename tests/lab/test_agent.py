@@ -118,7 +118,7 @@ def test_both_directions_and_loopback_at_once(agents: list[RemoteAgent]) -> None
 
 def test_samples_come_at_their_period_and_hold_the_device_counters(agents: list[RemoteAgent]) -> None:
     measure(agents, {**BASE, "opcode": "WRITE"}, 2.0, warm_up=0.5)
-    samples = [sample for sample in agents[0].samples if sample["phase"] == "running"]
+    samples = [sample for sample in agents[0].samples if sample["state"] == "running"]
     assert len(samples) >= 6
     assert samples[-1]["counters"]["hw_counters"]["sent_pkts"] > samples[0]["counters"]["hw_counters"]["sent_pkts"]
     assert samples[-1]["counters"]["netdev"]["tx_bytes"] > samples[0]["counters"]["netdev"]["tx_bytes"]

@@ -86,7 +86,7 @@ def agent_pids(testbed: HostsTestbed) -> tuple[int, int]:
     """Pids of the agents; starts those that do not run, as the next run would."""
     _ = testbed.info
     clients = [session.client() for session in testbed._sessions.values()]
-    first, second = (client.request("hello", 30, protocol=2)["pid"] for client in clients)
+    first, second = (client.request("hello", 30, protocol=3)["pid"] for client in clients)
     return first, second
 
 
@@ -230,7 +230,7 @@ from collie.workloads.workload import Workload
 long = WindowPolicy(window_seconds=120.0)
 testbed = HostsTestbed(load_inventory(sys.argv[1]).pairs[0], SshRemote, load_catalog, policy=long)
 testbed.info
-print(*(session.request("hello", 30, protocol=2)["pid"] for session in testbed._sessions.values()), flush=True)
+print(*(session.request("hello", 30, protocol=3)["pid"] for session in testbed._sessions.values()), flush=True)
 testbed.measure(Workload(qps=4), 1)
 """
 

@@ -15,8 +15,8 @@ from typing import Any
 from collie.detect.interval import wilson
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
+from tests.support.results import Result
 
-Result = Mapping[str, Any]
 Set = Mapping[str, Any]
 
 CONFIDENCE = 0.95

@@ -261,9 +261,10 @@ class Requests(Target):
             del reported[name]
         flows = [{"flow": "a-b", "role": "requester"}, {"flow": "b-a", "role": "responder", "workload": reported}]
         requests: list[dict[str, Any]] = [
-            {"do": "hello", "protocol": 2, "lease_seconds": 8},
+            {"do": "hello", "protocol": 3, "lease_seconds": 8},
             {"do": "prepare", "device": "rxe0", "gid_index": 1, "workload": reported, "flows": flows, "processes": 2},
             {"do": "connect", "peers": {"a-b/requester": {"engines": [{"qps": [[1, 2]]}]}}, "deadline_seconds": 2},
+            {"do": "phase", "workload": reported, "flows": flows, "verify": True},
             {"do": "sampling", "on": True, "device": "rxe0", "port": 1, "netdev": "eth0", "period_seconds": 0.25},
             {"do": "verify", "completed": {"a-b/responder": 3}},
         ]
@@ -273,8 +274,8 @@ class Requests(Target):
         """Check a request as an agent does before it does anything."""
         try:
             request = parse_request(data[1:])
-            if request.do == "prepare":
-                for end in parse_flows(request.fields["flows"], request.fields["workload"]).values():
+            if request.do in ("prepare", "phase"):
+                for end in parse_flows(request.do, request.fields["flows"], request.fields["workload"]).values():
                     workload = parse_workload(end["workload"])
                     if workload.wqe_batch * workload.signal_every <= 256 and workload.sge_count <= 32:
                         send_chains(workload, max(end["qps"], 256))
@@ -298,7 +299,11 @@ class Answers(Target):
         place = {"qp": 0, "mr": 1, "offset": 2, "expected": "00", "found": "ff"}
         answers = {
             "prepare": {"endpoints": {"a-b/requester": {"engines": []}}},
-            "stop": {"totals": {"flows": {"a-b/requester": {"qp_messages": {"min": 1, "mean": 1, "max": 1}}}}},
+            "stop": {
+                "totals": {"flows": {"a-b/requester": {"qp_messages": {"min": 1, "mean": 1, "max": 1}}}},
+                "drained": True,
+                "failed_qps": 0,
+            },
             "verify": {"flows": {"a-b/responder": {"wrong_bytes": 1, "checked_bytes": 9, "first_wrong": place}}},
             "bye": {"qps_left": 0, "pids": [1]},
             "resources": {"qps": [{"qpn": 1, "state": "RTS", "type": "RC", "pid": 1, "comm": "x"}]},

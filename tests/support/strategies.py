@@ -226,7 +226,17 @@ def anomalies(ids: st.SearchStrategy[str] = _identifiers) -> st.SearchStrategy[A
         complete=st.booleans(),
         fresh_runs=st.integers(9, 20),
         fresh_shows=st.integers(0, 9),
-    )
+        history=st.lists(st.sampled_from([1, 2, 4]), max_size=3),
+    ).map(_with_history)
+
+
+def _with_history(anomaly: Anomaly) -> Anomaly:
+    """Return the anomaly with phases on a set-up that they fit, or without any. `history` holds their post sizes."""
+    if not anomaly.history:
+        return replace(anomaly, history=())
+    made_for = anomaly.workload.with_(srq=False)
+    phases = tuple(made_for.with_(wqe_batch=batch) for batch in anomaly.history)
+    return replace(anomaly, workload=made_for, made_for=made_for, history=phases)
 
 
 def calibrations() -> st.SearchStrategy[Calibration]:

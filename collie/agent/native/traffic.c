@@ -18,13 +18,15 @@ EXPORT const char collie_source[] = "collie-source:" SOURCE_DIGEST;
 
 /* As in totals.py. */
 enum { ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS, QUEUE_OUTSTANDING, QUEUE_LIMIT };
-enum { ERRORS = 10, ERROR_WORDS = 32 };
+enum { STRAGGLERS = 9, ERRORS, ERROR_WORDS = 32 };
 enum { POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED_BYTES, FAILED_QPS };
 enum { RETURNED_MESSAGES = 6, RETURNED_BYTES = 7 };
 
 /* As in queues.py. */
 enum { RECEIVE, SEND, SEND_END };
-enum { KIND_MASK = 3, QUEUE_SHIFT = 2, BYTES_SHIFT = 24, QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1 };
+enum { KIND_MASK = 3, GENERATION_SHIFT = 2, QUEUE_SHIFT = 6, BYTES_SHIFT = 26 };
+enum { GENERATION_MASK = (1 << (QUEUE_SHIFT - GENERATION_SHIFT)) - 1 };
+enum { QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1 };
 
 enum { POLL_BATCH = 32, IDLE_MILLISECONDS = 50, WC_FLUSHED = 5 };
 
@@ -60,7 +62,7 @@ struct queue {
 	uint32_t listed;
 	uint32_t return_count;
 	uint32_t returned;
-	uint32_t unused;
+	uint32_t generation; /* of its work requests */
 };
 
 struct completion_queue {
@@ -218,6 +220,10 @@ static void account(struct traffic *t, const struct abi_wc *completions, int cou
 		struct queue *queue = &t->queues[wc->wr_id >> QUEUE_SHIFT & QUEUE_MASK];
 		uint32_t kind = wc->wr_id & KIND_MASK;
 
+		if ((wc->wr_id >> GENERATION_SHIFT & GENERATION_MASK) != queue->generation) {
+			t->words[STRAGGLERS]++;
+			continue;
+		}
 		if (wc->status) {
 			failed(t, queue, wc);
 			continue;
@@ -273,15 +279,9 @@ static int64_t now(void)
 	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Find how each queue is posted to, and what to sleep on. */
+/* Find what to sleep on. */
 EXPORT void collie_traffic_init(struct traffic *t)
 {
-	for (uint32_t i = 0; i < t->queue_count; i++) {
-		struct queue *queue = &t->queues[i];
-		struct abi_ops *ops = &queue->target->context->ops;
-
-		queue->post = queue->sends ? ops->post_send : queue->shared ? ops->post_srq_recv : ops->post_recv;
-	}
 	for (uint32_t i = 0; i < t->cq_count; i++) {
 		t->sleepers[i].fd = t->cqs[i].fd;
 		t->sleepers[i].events = POLLIN;
@@ -290,11 +290,15 @@ EXPORT void collie_traffic_init(struct traffic *t)
 	t->sleepers[t->cq_count].events = POLLIN;
 }
 
-EXPORT void collie_traffic_post_receives(struct traffic *t)
+/* Find how a new queue is posted to, and fill it if it receives. */
+EXPORT void collie_traffic_admit(struct traffic *t, uint32_t number)
 {
-	for (uint32_t i = 0; i < t->queue_count; i++)
-		for (uint32_t n = 0; !t->queues[i].sends && t->queues[i].alive && n < t->queues[i].limit; n++)
-			post(t, &t->queues[i]);
+	struct queue *queue = &t->queues[number];
+	struct abi_ops *ops = &queue->target->context->ops;
+
+	queue->post = queue->sends ? ops->post_send : queue->shared ? ops->post_srq_recv : ops->post_recv;
+	for (uint32_t n = 0; !queue->sends && queue->alive && n < queue->limit; n++)
+		post(t, queue);
 }
 
 EXPORT void collie_traffic_begin(struct traffic *t)
@@ -333,21 +337,23 @@ static int round_over_queues(struct traffic *t)
 	return found;
 }
 
-/* Drive traffic until a command waits, or, with a limit on CLOCK_MONOTONIC in nanoseconds (0: none), until nothing is
- * outstanding or that moment has come. Returns 0, or the library's negative answer where polling failed. */
+/* Drive traffic until a command waits. With a limit on CLOCK_MONOTONIC in nanoseconds (0: none), drive it until nothing
+ * is outstanding and no completion queue holds a completion, or that moment has come. Returns 1 if it drained, 0 if not,
+ * or the library's negative answer where polling failed. */
 EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 {
 	int armed = 0;
 
 	while (!__atomic_load_n(&t->words[ATTENTION], __ATOMIC_RELAXED)) {
-		int found;
+		int found = round_over_queues(t);
 
-		if (drain_until && (!collie_traffic_outstanding(t) || now() > drain_until))
-			break;
-		found = round_over_queues(t);
 		if (found < 0)
 			return found;
 		t->words[ITERATIONS]++;
+		if (drain_until && !found && !collie_traffic_outstanding(t))
+			return 1;
+		if (drain_until && now() > drain_until)
+			return 0;
 		if (found)
 			continue;
 		t->words[IDLE_POLLS]++;

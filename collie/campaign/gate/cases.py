@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
+from collie.campaign.history import broken_on
 from collie.detect.compare import Change
 from collie.detect.pair_rule import tail
 from collie.detect.reading import RunReading, reading_of, typical
 from collie.detect.symptom import Symptom
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
-from collie.search.breaking import broken
 from collie.search.recipe import Recipe
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
@@ -26,28 +26,14 @@ class Record:
 
     def __init__(self, runs: Iterable[RunRecord] = ()) -> None:
         self._readings: dict[Workload, list[RunReading]] = {}
-        self._as_phase: dict[tuple[Workload, SetUp], list[RunReading]] = {}
-        set_ups: dict[int, SetUp] = {}
         for run in runs:
-            on = None
-            if run.set_up is not None and run.made_for is not None:
-                on = set_ups.get(run.set_up, SetUp(run.made_for))
-                set_ups[run.set_up] = on.after(run.workload)
             if run.verdict is not None and isinstance(run.result, Measured):
                 reading = reading_of(run.verdict, run.result.measurement)
                 self._readings.setdefault(run.workload, []).append(reading)
-                if on is not None:
-                    self._as_phase.setdefault((run.workload, on), []).append(reading)
 
-    def reading(self, workload: Workload, on: SetUp | None = None) -> RunReading | None:
-        """Return the typical reading of a workload, or None if the baseline never measured it.
-
-        With a set-up, only runs after exactly its phases count.
-        """
-        return typical(self._of(workload, on))
-
-    def _of(self, workload: Workload, on: SetUp | None) -> Sequence[RunReading]:
-        return self._readings.get(workload, ()) if on is None else self._as_phase.get((workload, on), ())
+    def reading(self, workload: Workload) -> RunReading | None:
+        """Return the typical reading of a workload, or None if the baseline never measured it."""
+        return typical(self._readings.get(workload, ()))
 
     def healthy(self, inside: Callable[[Workload], bool]) -> dict[Workload, int]:
         """Count the healthy runs of each workload that `inside` selects and that is never anomalous on record."""
@@ -59,23 +45,23 @@ class Record:
             and not any(reading.verdict.is_anomalous for reading in readings)
         }
 
-    def doubt(self, change: Change, case: GateCase, share: float, recipe: Recipe) -> str | None:
+    def doubt(
+        self, change: Change, workload: Workload, alike: Callable[[Workload], bool], share: float, recipe: Recipe
+    ) -> str | None:
         """Return the reason why the record is too weak to call a change new or worse, or None.
 
         The chance that all healthy runs missed the anomaly must be at most `share`, the false-alarm chance of the
-        decision. Healthy runs of alike workloads count, too (`GateCase.is_alike`). The baseline's severity is that of
-        its middle reading, so a disturbance must affect most readings to falsify it.
+        decision. `alike` selects the workloads whose healthy runs count for this one, too. The baseline's severity
+        is that of its middle reading, so a disturbance must affect most readings to falsify it.
         """
         if change is Change.NEW:
-            agreed = sum(reading.verdict.is_normal for reading in self._of(case.workload, case.on))
-            if case.on is None:
-                agreed = sum(self.healthy(case.is_alike).values())
+            agreed = sum(self.healthy(alike).values())
             if recipe.noise.miss_rate**agreed > share:
                 return (
                     f"the candidate shows it, but on record are only {agreed} healthy runs of the baseline to deny it"
                 )
         if change is Change.WORSE:
-            anomalous = sum(reading.verdict.is_anomalous for reading in self._of(case.workload, case.on))
+            anomalous = sum(reading.verdict.is_anomalous for reading in self._readings.get(workload, ()))
             if tail(anomalous, anomalous // 2 + 1, recipe.noise.stray_rate) > share:
                 return f"the candidate shows more of it, but the baseline's record has it only {anomalous} times"
         return None
@@ -100,7 +86,7 @@ class GateCase:
         anomaly: argument of `collie reproduce`. A neighbour has that of its anomaly.
         symptom: None for a neighbour.
         beside: for a neighbour, the test whether another workload breaks the same condition and no other.
-        on: the set-up that the workload needs, with the phases before it. None: a set-up of its own.
+        on: the set-up that the anomaly needs, after the phases that bring it. None: any set-up of its own.
     """
 
     name: str
@@ -115,8 +101,8 @@ class GateCase:
     on: SetUp | None = None
 
     def explains(self, workload: Workload) -> bool:
-        """Whether a workload shows the same anomaly, by its explanation."""
-        return self.complete and self.mfs.covers(workload)
+        """Whether a workload on a set-up of its own shows the same anomaly, by its explanation."""
+        return self.complete and self.on is None and self.mfs.covers(workload)
 
     def is_alike(self, workload: Workload) -> bool:
         """Whether the baseline's readings of another workload apply to this one."""
@@ -128,24 +114,23 @@ class GateCase:
 def neighbours(case: GateCase, space: Space, record: Record | None) -> list[GateCase]:
     """Return the healthy neighbours of an anomaly: for each condition, a workload that breaks only this condition.
 
-    If the baseline answers from a record, a neighbour must be healthy on record. A case that needs other phases has
-    none, because without these phases its own workload is healthy, too.
+    If the baseline answers from a record, a neighbour must be healthy on record, which keeps no run after a history.
     """
-    found: list[GateCase] = []
-    if case.on is not None:
-        return found
+    found = []
+    on = case.on
     for condition in case.mfs.conditions:
         others = tuple(other for other in case.mfs.conditions if other != condition)
         beside = partial(_breaks_alone, condition, others)
+        workload: Workload | None = None
         if record is None:
-            workload = broken(case.workload, case.mfs, condition, space)
-        else:
+            workload = broken_on(on, case.workload, case.mfs, condition, space)
+        elif on is None:
             workload = next(iter(record.healthy(beside)), None)
         if workload is not None:
             name = f"{case.name}/without-{condition.dimension}{_ENDS.get(condition.op, '')}"
             title = f"healthy neighbour of {case.name}: without {condition}"
             found.append(
-                GateCase(name, CaseOrigin.NEIGHBOUR, title, workload, Mfs(others), case.anomaly, beside=beside)
+                GateCase(name, CaseOrigin.NEIGHBOUR, title, workload, Mfs(others), case.anomaly, beside=beside, on=on)
             )
     return found
 

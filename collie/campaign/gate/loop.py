@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of, neighbours
 from collie.campaign.gate.summary import CaseResult, GateSummary
+from collie.campaign.history import judge_after
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
-from collie.campaign.phases import last_phase
 from collie.campaign.summary import Summary
 from collie.detect.compare import Change, Comparison, RunPair, Side, compare
 from collie.detect.confirm import confirm, rule
 from collie.detect.judge import is_sound
-from collie.detect.measurement import Measurement
 from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
 from collie.detect.reading import Resolution, RunReading, reading_of, resolution
 from collie.detect.symptom import Verdict, inconclusive
@@ -137,7 +136,8 @@ class Gate:
     def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[RunPair]) -> Comparison:
         if not _is_within(self.space, case.workload):
             return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
-        recorded = None if self.baseline else self.record.reading(case.workload, case.on)
+        # The record keeps no readings by history.
+        recorded = None if self.baseline or case.on else self.record.reading(case.workload)
         if recorded is None and self.baseline is None:
             return self._alone(case, limit)
         rule = rule_for(share, self._chances.differ, self._chances.false_negative_rate)
@@ -177,20 +177,19 @@ class Gate:
         """
         measurer = self.candidate if side is Side.CANDIDATE else self.baseline
         assert measurer is not None
-        cause, workload = "", case.workload
+        workload, on, cause = case.workload, case.on, ""
         self._grant(measurer, limit)
         if fresh:
             measurer.measure_sibling(workload)
-        if case.on is not None:
-            found = last_phase(measurer, workload, case.on, PURPOSE)
-            return None if found is None else self._reading(workload, *found)
         for _ in range(_SETUP_TRIES):
             self._grant(measurer, limit)
-            result, verdict = measurer.judged(workload, PURPOSE)
+            run = measurer.judged(workload, PURPOSE) if on is None else judge_after(measurer, workload, on, PURPOSE)
+            result, verdict = run
             match result:
                 case Measured(measurement):
                     assert verdict is not None
-                    return self._reading(workload, verdict, measurement)
+                    sound = is_sound(workload, measurement, self.recipe.thresholds)
+                    return replace(reading_of(verdict, measurement), unbounded=verdict.is_inconclusive and sound)
                 case SetupFailed():
                     cause = result.cause
                 case HostLost():
@@ -198,12 +197,6 @@ class Gate:
                 case _:
                     return None
         return RunReading(inconclusive(f"the {side} could not set it up {_SETUP_TRIES} times: {cause}"))
-
-    def _reading(self, workload: Workload, verdict: Verdict, measurement: Measurement | None) -> RunReading:
-        if measurement is None:
-            return RunReading(verdict)
-        sound = is_sound(workload, measurement, self.recipe.thresholds)
-        return replace(reading_of(verdict, measurement), unbounded=verdict.is_inconclusive and sound)
 
     def _alone(self, case: GateCase, limit: Budget) -> Comparison:
         """Judge the candidate alone, on a workload that the baseline's record lacks."""
@@ -235,13 +228,14 @@ class Gate:
                 return judged(Change.INCONCLUSIVE, "what was to confirm it said nothing")
             if not stop.value.confirmed:
                 return judged(Change.HEALTHY, "it did not show again", 1.0 - self._chances.false_negative_rate)
-        if any(known.explains(case.workload) for known in self.cases if known.kind is CaseOrigin.BASELINE):
+        baseline = [known for known in self.cases if known.kind is CaseOrigin.BASELINE]
+        if case in baseline or any(known.explains(case.workload) for known in baseline):
             return judged(Change.STILL, "an anomaly of the baseline explains it")
         return judged(Change.INCONCLUSIVE, "it shows, and the baseline never measured this workload")
 
     def _trusted(self, case: GateCase, comparison: Comparison, share: float) -> Comparison:
         """Withdraw the decision `new` or `worse` if the record is too weak to support it."""
-        doubt = self.record.doubt(comparison.change, case, share, self.recipe)
+        doubt = self.record.doubt(comparison.change, case.workload, case.is_alike, share, self.recipe)
         if doubt is None:
             return comparison
         text = f"{doubt}; measure the baseline beside it (--baseline-hosts): {comparison.reason}"
@@ -253,7 +247,7 @@ class Gate:
         if measurer.budget.spent(measurer.elapsed_seconds, measurer.runs):
             return None
         present = [result.case for result in self._results if result.change.shows]
-        known = [case.mfs for case in present if case.symptom and case.complete]
+        known = [case.mfs for case in present if case.symptom and case.complete and case.on is None]
         summary = self.engine(known).run()
         rest = self._limit(1.0)
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):

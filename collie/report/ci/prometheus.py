@@ -44,9 +44,13 @@ def _metrics(standing: CampaignProgress, updated: str, running: bool) -> Iterato
     symptoms = Tally(found.symptom for found in standing.anomalies.values())
     by_symptom = [({"symptom": symptom}, count) for symptom, count in sorted(symptoms.items())]
     losses = [({"host": name}, host.lost) for name, host in standing.hosts.items()]
+    per_set_up = standing.runs / standing.set_ups if standing.set_ups else None
     worst = standing.anomalies[standing.worst].severity if standing.worst else None
     yield metric("collie_runs_total", "Runs on record, of every purpose.", standing.runs)
     yield metric("collie_failed_runs_total", "Runs that could not be set up or cost a host.", standing.failed_runs)
+    yield metric("collie_set_ups_total", "Set-ups of the runs.", standing.set_ups)
+    yield metric("collie_further_phases_total", "Runs on a set-up that an earlier run made.", standing.further_phases)
+    yield metric("collie_phases_per_set_up", "Mean number of runs on a set-up.", per_set_up)
     yield metric("collie_anomalies", "Confirmed anomalies.", len(standing.anomalies))
     yield "collie_anomalies_by_symptom", "Confirmed anomalies by how they show.", by_symptom
     yield metric("collie_worst_severity_ratio", "Severity of the most severe anomaly.", worst)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from collie.campaign.phases import Place, with_places
 from collie.detect.measurement import Sample, Victim
 from collie.ports import RunRecord
 from collie.report.figures.chart import Trace, hosts_of
@@ -59,6 +60,7 @@ class AnomalyView:
         counters: rates in `simplest_run`, and in `simplest_sibling_run` or the median of `plain_runs` plain runs.
         traces, victim: those of `run`.
         commands: commands with their effects.
+        places: places of the runs on set-ups that earlier runs made.
     """
 
     anomaly: Anomaly
@@ -77,6 +79,11 @@ class AnomalyView:
     traces: tuple[Trace, ...]
     commands: tuple[tuple[str, str], ...]
     victim: Victim | None
+    places: Mapping[int, Place]
+
+    def named(self, run: int) -> str:
+        """Name a run, and its phase if an earlier run made its set-up."""
+        return f"run {run} ({self.places[run]})" if run in self.places else f"run {run}"
 
     @property
     def hosts(self) -> list[str]:
@@ -98,7 +105,8 @@ def findings_of(
 ) -> tuple[AnomalyView, ...]:
     """Return the anomalies with a cause of their own, the most severe first. `place` is the campaign's directory."""
     causes = causes_of(anomalies)
-    findings = [_finding(cause, joined, records, series_of, space, place) for cause, joined in causes]
+    places = {record.run: found for record, found in with_places(records) if not record.made_set_up}
+    findings = [_finding(cause, joined, records, places, series_of, space, place) for cause, joined in causes]
     return tuple(sorted(findings, key=lambda finding: -finding.worst_severity))
 
 
@@ -106,6 +114,7 @@ def _finding(
     anomaly: Anomaly,
     covered: tuple[Anomaly, ...],
     records: Sequence[RunRecord],
+    places: Mapping[int, Place],
     series_of: SeriesOf,
     space: Space | None,
     place: str,
@@ -142,6 +151,7 @@ def _finding(
         traces=_traces(drawn, series_of(confirming.run)) if confirming else (),
         commands=_commands(anomaly, place),
         victim=measurement.victim if measurement else None,
+        places=places,
     )
 
 

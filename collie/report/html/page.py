@@ -23,7 +23,7 @@ from collie.report.figures.chart import MAX_PANELS, MAX_POINTS, driven_chart, fo
 from collie.report.figures.scale import engineering
 from collie.report.html.comparison import ComparisonPage, Likeness, compare_campaigns
 from collie.report.html.page_data import page_data
-from collie.report.html.view import campaign_view, elapsed_seconds, in_order_found
+from collie.report.html.view import campaign_view, elapsed_seconds, in_order_found, set_ups
 from collie.report.json.objects import plain
 from collie.report.quantities import interval, name_testbed, percent, rate, runs, times
 from collie.workloads.units import format_count, format_seconds
@@ -86,7 +86,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
     """Return the report. The same record gives the same bytes."""
     view = campaign_view(store, context)
     end_seconds = max(view.elapsed_seconds, 1.0)
-    facts = _campaign_facts(view.header, view.runs, view.elapsed_seconds)
+    facts = _campaign_facts(view.header, view.runs, view.set_ups, view.elapsed_seconds)
     if context.wall_seconds is not None:
         facts.append(_Fact("Wall time", format_seconds(context.wall_seconds)))
     displayed = view.driven[:MAX_PANELS]
@@ -114,7 +114,8 @@ def render_comparison(compared: ComparisonPage) -> str:
     tracks = [(f"Anomalies known in {side.name}", in_order_found(side.kinds)) for side in sides]
     seconds = [elapsed_seconds(side.records) for side in sides]
     here, there = (
-        _campaign_facts(side.header, len(side.records), end) for side, end in zip(sides, seconds, strict=True)
+        _campaign_facts(side.header, len(side.records), set_ups(side.records), end)
+        for side, end in zip(sides, seconds, strict=True)
     )
     return (
         environment()
@@ -165,7 +166,7 @@ class _Fact:
     source: str = ""
 
 
-def _campaign_facts(header: CampaignHeader, run_count: int, seconds: float) -> list[_Fact]:
+def _campaign_facts(header: CampaignHeader, run_count: int, set_up_count: int, seconds: float) -> list[_Fact]:
     return [
         _Fact("Testbed", name_testbed(header.testbed)),
         _Fact("Space", header.space),
@@ -174,6 +175,7 @@ def _campaign_facts(header: CampaignHeader, run_count: int, seconds: float) -> l
         _Fact("Budget", str(header.settings.get("budget") or "the recipe's")),
         _Fact("Started", _moment(header.started)),
         _Fact("Runs", str(run_count), run_count, "runs"),
+        _Fact("Set-ups", str(set_up_count), set_up_count, "set_ups"),
         _Fact("Testbed time", format_seconds(seconds), seconds, "elapsed_seconds"),
     ]
 

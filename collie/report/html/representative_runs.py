@@ -9,6 +9,7 @@ from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import Measurement
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 
 
@@ -22,7 +23,7 @@ def confirming_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord 
 def simplest_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
     """Return the anomalous run of middle severity of the simplest workload. Without one, return a confirming run."""
     simplest = [record for record in records if record.workload == anomaly.workload and _shows(record, anomaly)]
-    return _middle(simplest) or confirming_run(anomaly, records)
+    return _middle(_undisturbed(simplest)) or confirming_run(anomaly, records)
 
 
 def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:
@@ -31,7 +32,7 @@ def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space
         return None
     sibling = plain_sibling(displayed.workload, space)
     ran = [record for record in records if record.workload == sibling and isinstance(record.result, Measured)]
-    return max(ran, key=_delivered, default=None)
+    return max(_undisturbed(ran), key=_delivered, default=None)
 
 
 def is_plain(record: RunRecord) -> bool:
@@ -58,6 +59,12 @@ def number_of(record: RunRecord | None) -> int | None:
 
 def _shows(record: RunRecord, anomaly: Anomaly) -> bool:
     return record.verdict is not None and record.verdict.symptom is anomaly.symptom
+
+
+def _undisturbed(records: Sequence[RunRecord]) -> Sequence[RunRecord]:
+    """Return the runs whose set-up was made for their workload alone, or all if there are none."""
+    own = [r for r in records if r.made_for is None or SetUp(r.made_for).is_own(r.workload)]
+    return own or records
 
 
 def _middle(records: Sequence[RunRecord]) -> RunRecord | None:

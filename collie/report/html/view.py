@@ -48,6 +48,7 @@ class CampaignView:
     header: CampaignHeader
     context: ReportContext
     runs: int
+    set_ups: int
     elapsed_seconds: float
     purposes: Mapping[str, int]
     outcomes: Mapping[str, int]
@@ -69,6 +70,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
         header=store.header,
         context=context,
         runs=len(records),
+        set_ups=set_ups(records),
         elapsed_seconds=elapsed_seconds(records),
         purposes=dict(Tally(record.purpose for record in records)),
         outcomes=_outcomes(records),
@@ -123,6 +125,11 @@ def _drawn(store: CampaignStore) -> SeriesOf:
 def elapsed_seconds(records: Iterable[RunRecord]) -> float:
     """Return the testbed time of runs."""
     return max((record.finished_at_seconds for record in records), default=0.0)
+
+
+def set_ups(records: Iterable[RunRecord]) -> int:
+    """Return the number of set-ups of runs."""
+    return sum(record.made_set_up for record in records)
 
 
 def in_order_found(anomalies: Iterable[Anomaly]) -> tuple[AnomalyMarker, ...]:

@@ -94,6 +94,7 @@ def render_search(
         "seed": header.seed,
         "dropped": plain(dropped),
         "runs": summary.runs,
+        "set_ups": summary.set_ups,
         "failed_runs": sum(summary.failed_runs.values()),
         "elapsed_seconds": plain(summary.elapsed_seconds),
         "wall_seconds": plain(wall_seconds),
@@ -179,7 +180,6 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
         "symptom": str(reproduction.symptom),
         "reproduced": str(reproduction.answer),
         **_trial(reproduction.trial, reproduction),
-        "set_up": _set_up(reproduction.on),
         "symptoms": {str(symptom): count for symptom, count in reproduction.trial.symptoms.items()},
         "signature": _signature(reproduction),
         "controls": [
@@ -191,6 +191,10 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
             for control in reproduction.controls
         ],
         "uncontrolled": plain(reproduction.uncontrolled),
+        "set_up": _set_up(reproduction.on),
+        "alone": None
+        if (alone := reproduction.alone) is None
+        else {**_trial(alone, reproduction), "explains": reproduction.explains(alone)},
         "ended_by": reproduction.ended_by,
         "fingerprint_difference": render_differences(changed),
     }
@@ -199,7 +203,7 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
 def _set_up(on: SetUp | None) -> Json | None:
     if on is None:
         return None
-    return {"made_for": render(on.made_for), "before": [render(workload) for workload in on.before]}
+    return {"made_for": render(on.made_for), "before": [render(phase) for phase in on.before]}
 
 
 def _signature(reproduction: Reproduction) -> Json | None:
@@ -268,9 +272,9 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "fresh_runs": anomaly.fresh_runs,
         "fresh_shows": anomaly.fresh_shows,
         "shown_ratio_interval": _interval(anomaly.shown_interval),
-        "set_up": _set_up(anomaly.set_up),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
+        "set_up": _set_up(anomaly.set_up),
         "telling": plain(anomaly.telling),
         "hint": anomaly.hint,
     }

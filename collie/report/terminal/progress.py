@@ -11,6 +11,7 @@ _PURPOSES = {
     "sibling": "measuring a plain sibling",
     "confirm": "confirming a suspicion",
     "extract": "explaining an anomaly",
+    "claim": "holding an explanation against fresh runs",
     "control": "telling two causes apart",
     "audit": "putting an explanation to the test",
     "calibrate": "calibrating",

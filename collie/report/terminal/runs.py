@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
+from collie.campaign.phases import Place, with_places
 from collie.campaign.siblings import delivered
 from collie.detect.bounds import UNBOUNDED, Bounds, Calibration
 from collie.ports import CampaignStore, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
@@ -18,7 +19,7 @@ Row = dict[str, Any]
 
 _DERIVED = ("min_message_bytes", "max_message_bytes")  # a spreadsheet cannot filter by a list of sizes
 COLUMNS = (
-    *("run", "purpose", "elapsed_seconds", "run_seconds", "outcome", "problem"),
+    *("run", "set_up", "phase", "purpose", "elapsed_seconds", "run_seconds", "outcome", "problem"),
     *("verdict", "symptom", "severity", "host", "reason"),
     *("delivered_bps", "delivered_pps", "bound_bps", "tx_pause_ratio", "loss_ratio", "driven"),
     *FIELD_NAMES,
@@ -40,8 +41,8 @@ def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
     for record in store.runs(with_series=False):
         if record.purpose == "sibling" and isinstance(record.result, Measured):
             bounds.learn(record.workload, delivered(record.workload, record.result.measurement))
-    for record in store.runs(with_series=False):
-        yield _row(record, bounds)
+    for record, place in with_places(store.runs(with_series=False)):
+        yield _row(record, place, bounds)
 
 
 def write_csv(rows: Iterator[Row], file: TextIO) -> None:
@@ -52,13 +53,15 @@ def write_csv(rows: Iterator[Row], file: TextIO) -> None:
         writer.writerow([_cell(row[name]) for name in COLUMNS])
 
 
-def _row(record: RunRecord, bounds: Bounds) -> Row:
+def _row(record: RunRecord, place: Place, bounds: Bounds) -> Row:
     workload, verdict, result = record.workload, record.verdict, record.result
     row: Row = dict.fromkeys(COLUMNS)
     row |= render(workload)
     row |= {name: feature_value(workload, name) for name in _DERIVED}
     row |= {
         "run": record.run,
+        "set_up": place.set_up,
+        "phase": place.phase,
         "purpose": record.purpose,
         "elapsed_seconds": record.finished_at_seconds,
         "run_seconds": result.elapsed_seconds,

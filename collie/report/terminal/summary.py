@@ -17,6 +17,7 @@ from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
 from collie.report.quantities import (
+    effort,
     interval,
     latency,
     name_testbed,
@@ -98,7 +99,7 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
     found = "No anomaly" if count == 0 else format_count(count, "anomaly")
     return Text.assemble(
         (f"{found} on {name_testbed(header.testbed)}", "bold red" if count else "bold green"),
-        f" in {runs(summary.runs)}: {format_seconds(summary.elapsed_seconds)} of testbed time,"
+        f" in {effort(summary.runs, summary.set_ups)}: {format_seconds(summary.elapsed_seconds)} of testbed time,"
         f" {format_seconds(wall_seconds)} of yours",
     )
 

@@ -10,6 +10,7 @@ from collie.campaign.reproduce import Reproduced, Reproduction, Trial
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
 from collie.report.quantities import percent, rate, runs
+from collie.search.anomaly import differences
 
 _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
 _NAMED = 5
@@ -31,10 +32,7 @@ def trial_lines(
     symptom = reproduction.symptom.words
     yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
     yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
-    if reproduction.on is not None:
-        phases = len(reproduction.on.before) + 1
-        place = f"the last of {phases} phases of a set-up" if phases > 1 else "on a set-up with more than it uses"
-        yield TerminalLine(f"    each run is {place}", "dim")
+    yield from _set_up(reproduction)
     for verdict in reproduction.trial.verdicts:
         yield TerminalLine(f"    {verdict.outcome}: {verdict.reason}", "dim")
     yield from _how_bad(reproduction.trial)
@@ -46,11 +44,26 @@ def trial_lines(
             text = f"    still shows without {control.broken}: that condition does not explain it"
             yield TerminalLine(text, "bold yellow")
         yield from _how_bad(control)
+    if (alone := reproduction.alone) is not None:
+        yield TerminalLine(f"on a set-up of its own: {symptom} in {_trial(alone, reproduction)}")
+        if reproduction.explains(alone) is False:
+            yield TerminalLine(
+                "    it shows there, too: it needs no other set-up and no phase before it", "bold yellow"
+            )
+        yield from _how_bad(alone)
     for condition in reproduction.uncontrolled:
         yield TerminalLine(f"no value of the space breaks {condition} alone", "bold yellow")
     if reproduction.ended_by:
         yield TerminalLine(f"not all runs were made: {reproduction.ended_by}", "bold yellow")
     yield from _difference_lines(changed)
+
+
+def _set_up(reproduction: Reproduction) -> Iterator[TerminalLine]:
+    if (on := reproduction.on) is not None:
+        own = reproduction.trial.workload
+        phases = " and then ".join(f"a phase with {differences(each, own)}" for each in on.before)
+        after = f"on one set-up, after {phases}" if phases else f"on a set-up for {differences(on.made_for, own)}"
+        yield TerminalLine(f"    each run {after}", "dim")
 
 
 def _difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[TerminalLine]:

@@ -18,9 +18,10 @@ from collie.agent.netlink import QueuePair
 from collie.agent.pulse import BEAT_SECONDS, Pulse
 from collie.agent.totals import Totals
 
-WORKLOAD = {"qp_type": "RC", "opcode": "WRITE", "messages": [64], "qps": 2}
+WORKLOAD: dict[str, Any] = {"qp_type": "RC", "opcode": "WRITE", "messages": [64], "qps": 2}
 FLOWS = [{"flow": "a-b", "role": "requester"}]
 
+PHASE: dict[str, Any] = {"do": "phase", "workload": WORKLOAD, "flows": FLOWS}
 PREPARE = {"do": "prepare", "device": "rxe0", "gid_index": 1, "workload": WORKLOAD, "flows": FLOWS}
 ENDPOINT = {"gid": "::", "lid": 0, "qps": [[1, 0], [2, 0]]}
 PEER = {"engines": [ENDPOINT]}
@@ -89,16 +90,17 @@ class FakeReader:
 
 
 ANSWERS: dict[str, Any] = {
-    "hello": {"ok": True, "protocol": 2, "devices": []},
+    "hello": {"ok": True, "protocol": 3, "devices": []},
     "prepare": {
         "ok": True,
         "data_path": "native",
         "endpoints": {"a-b/requester": ENDPOINT},
-        "flows": {"a-b/requester": {"counted_by": None, "buffers": {"base": 4096, "stride": 4096}}},
+        "flows": {"a-b/requester": {"buffers": {"base": 4096, "stride": 4096}}},
     },
     "connect": {"ok": True},
+    "phase": {"ok": True, "flows": {"a-b/requester": {"counted_by": None}}},
     "start": {"ok": True},
-    "stop": {"ok": True, "drained": True},
+    "stop": {"ok": True, "drained": True, "failed_qps": 0, "stragglers": 0},
     "destroy": {"ok": True, "flushed": 0, "clean": True},
 }
 
@@ -147,11 +149,12 @@ class Controller:
             if message.get("id") == self._number:
                 return message
 
-    def bring_to(self, phase: str) -> None:
-        steps: list[dict[str, Any]] = [PREPARE, {"do": "connect", "peers": {"a-b/requester": PEER}}, {"do": "start"}]
-        for step, reached in zip(steps, ("prepared", "connected", "running"), strict=True):
+    def bring_to(self, state: str) -> None:
+        connect = {"do": "connect", "peers": {"a-b/requester": PEER}}
+        steps: list[dict[str, Any]] = [PREPARE, connect, PHASE, {"do": "start"}]
+        for step, reached in zip(steps, ("prepared", "connected", "ready", "running"), strict=True):
             assert self.ask(**step)["ok"]
-            if reached == phase:
+            if reached == state:
                 return
 
     def hang_up(self) -> None:
@@ -180,22 +183,82 @@ def controllers() -> Iterator[Any]:
 
 def test_a_whole_run(controllers: Any) -> None:
     controller = controllers()
-    assert controller.ask("hello", protocol=2)["devices"] == []
+    assert controller.ask("hello", protocol=3)["devices"] == []
     prepared = controller.ask(**PREPARE)
     assert prepared["engine_pids"] == [4711]
-    assert controller.ask("ping")["phase"] == "prepared"
+    assert controller.ask("ping")["state"] == "prepared"
     assert controller.ask("connect", peers={"a-b/requester": PEER})["ok"]
+    assert controller.ask(**PHASE)["ok"]
     assert controller.ask("start", period_seconds=0.01)["ok"]
     sample = controller.line()
     assert sample["event"] == "sample"
     assert sample["counters"] == {"hw_counters": {"rcvd_pkts": 1, "rxe0": 1}}
     assert sample["flows"]["a-b/requester"]["posted_messages"] == 0
     stopped = controller.ask("stop")
-    assert stopped["totals"]["phase"] == "running"
+    assert stopped["totals"]["state"] == "running"
     assert controller.ask("destroy")["qps_left"] == 0
     assert controller.ask("destroy")["clean"] is True
     assert controller.ask("bye")["ok"]
     assert controller.line() == {"event": "bye", "reason": "request"}
+
+
+def test_phases_follow_each_other_on_one_set_up(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("running")
+    assert "the run is running" in controller.ask(**PHASE)["error"]["message"]
+    assert controller.ask("stop")["failed_qps"] == 0
+    assert "the run is stopped" in controller.ask("start")["error"]["message"]
+    assert controller.ask(**{**PHASE, "workload": {**WORKLOAD, "qps": 1}}, verify=True)["ok"]
+    assert controller.engines[-1].commands[-1]["ends"][0]["qps"] == 1
+    assert controller.engines[-1].commands[-1]["verify"] is True
+    assert controller.ask("start", period_seconds=0.01)["ok"]
+    assert len(controller.engines) == 1
+    assert controller.ask("destroy")["clean"]
+
+
+@pytest.mark.parametrize(
+    ("flows", "reason"),
+    [
+        ([{"flow": "a-b", "role": "requester", "qps": 3}], "a-b/requester has 2 queue pairs, not 3"),
+        ([{"flow": "b-a", "role": "requester"}], "b-a/requester has 0 queue pairs, not 2"),
+        ([], "flows must list 1 to 16 ends"),
+    ],
+)
+def test_a_phase_on_what_the_set_up_lacks_is_refused_and_costs_nothing(
+    controllers: Any, flows: list[Any], reason: str
+) -> None:
+    controller = controllers()
+    controller.bring_to("connected")
+    assert reason in controller.ask(**{**PHASE, "flows": flows})["error"]["message"]
+    assert controller.ask(**PHASE)["ok"]
+
+
+def test_no_sample_of_one_phase_comes_in_the_next(controllers: Any) -> None:
+    """The controller forgets what it has when a phase has begun."""
+    controller = controllers()
+    controller.bring_to("running")
+    assert controller.ask("stop")["ok"]
+    assert controller.ask(**PHASE)["ok"]
+    assert controller.agent._sampling.next is None
+    assert controller.readers[-1].closed is False
+
+
+def test_samples_end_at_rest_if_the_controller_says_so(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("running")
+    assert controller.ask("sampling", on=False)["ok"]
+    assert controller.agent._sampling.next is not None, "a running phase is sampled"
+    assert controller.ask("stop")["ok"]
+    assert controller.ask("sampling", on=False)["ok"]
+    assert controller.agent._sampling.next is None
+
+
+def test_a_phase_that_fails_in_the_engine_ends_the_run(controllers: Any) -> None:
+    fault = AgentFault("setup", "modify_qp RESET", "modify_qp RESET: Invalid argument", 22)
+    controller = controllers(phase={"ok": False, "error": fault.to_json()})
+    controller.bring_to("connected")
+    assert controller.ask(**PHASE)["error"]["step"] == "modify_qp RESET"
+    assert controller.ask("ping")["state"] == "idle"
 
 
 def test_queue_pairs_that_stay_behind_are_counted(controllers: Any) -> None:
@@ -229,7 +292,7 @@ def test_a_request_out_of_order_is_refused(controllers: Any, do: str) -> None:
     controller = controllers()
     controller.bring_to("prepared")
     assert controller.ask(do)["error"]["kind"] == "bad_request"
-    assert controller.ask("ping")["phase"] == "prepared"
+    assert controller.ask("ping")["state"] == "prepared"
 
 
 def test_a_step_past_its_deadline_costs_the_engine_and_not_the_agent(controllers: Any) -> None:
@@ -238,7 +301,7 @@ def test_a_step_past_its_deadline_costs_the_engine_and_not_the_agent(controllers
     reply = controller.ask("connect", peers={"a-b/requester": PEER}, deadline_seconds=0.05)
     assert reply["error"]["kind"] == "timeout"
     assert controller.engines[0].status == 9
-    assert controller.ask("ping")["phase"] == "idle"
+    assert controller.ask("ping")["state"] == "idle"
     assert controller.ask(**PREPARE)["ok"]
 
 
@@ -265,7 +328,7 @@ def test_an_engine_that_dies_while_running_is_an_event(controllers: Any) -> None
     controller.engines[0].ended = True
     while controller.line().get("event") != "engine_died":
         pass
-    assert controller.ask("ping")["phase"] == "idle"
+    assert controller.ask("ping")["state"] == "idle"
 
 
 def test_destroy_succeeds_when_the_engine_has_to_be_killed(controllers: Any) -> None:
@@ -281,7 +344,7 @@ def test_a_refusal_of_the_engine_reaches_the_controller_and_ends_the_run(control
     reply = controller.ask(**PREPARE)
     assert reply["error"]["errno_name"] == "ENOMEM"
     assert reply["error"]["step"] == "create_qp"
-    assert controller.ask("ping")["phase"] == "idle"
+    assert controller.ask("ping")["state"] == "idle"
 
 
 def test_the_pulse_beats_while_nothing_happens(controllers: Any) -> None:
@@ -293,7 +356,7 @@ def test_the_pulse_beats_while_nothing_happens(controllers: Any) -> None:
 
 def test_a_silent_controller_loses_its_lease(controllers: Any) -> None:
     controller = controllers()
-    controller.ask("hello", protocol=2, lease_seconds=0.2)
+    controller.ask("hello", protocol=3, lease_seconds=0.2)
     controller.bring_to("running")
     started = time.monotonic()
     while controller.line().get("event") != "bye":
@@ -317,7 +380,7 @@ def test_sampling_without_a_run_starts_and_stops(controllers: Any) -> None:
     controller = controllers()
     assert controller.ask("sampling", on=True, device="rxe0", port=1, netdev="eth0", period_seconds=0.01)["sources"]
     sample = controller.line()
-    assert sample["phase"] == "idle"
+    assert sample["state"] == "idle"
     assert "flows" not in sample
     assert controller.ask("sampling", on=False)["ok"]
     assert controller.ask("ping")["ok"]
@@ -330,11 +393,12 @@ def test_counters_are_opened_once_for_a_run_and_closed_after_it(controllers: Any
     assert [reader.closed for reader in controller.readers] == [True]
     controller.bring_to("prepared")
     assert controller.ask("connect", peers={"a-b/requester": PEER})["ok"]
+    assert controller.ask(**PHASE)["ok"]
     # Whatever else is looked at in the meantime, a run samples its own device.
     assert controller.ask("sampling", on=True, device="rxe1", period_seconds=30)["ok"]
     assert controller.ask("sampling", on=False)["ok"]
     assert controller.ask("start", period_seconds=0.01)["ok"]
-    while "flows" not in (sample := controller.line()) or sample["phase"] != "running":
+    while "flows" not in (sample := controller.line()) or sample["state"] != "running":
         pass
     assert "rxe0" in sample["counters"]["hw_counters"]
     assert [reader.closed for reader in controller.readers] == [True, True, True, False]
@@ -350,6 +414,7 @@ def test_two_engines_look_like_one(controllers: Any) -> None:
     assert "engine 2 has queue pairs of a-b/requester, its peer has none" in fewer["error"]["message"]
     assert controller.ask("connect", peers={"a-b/requester": {"engines": [ENDPOINT, {**ENDPOINT, "lid": 7}]}})["ok"]
     assert [engine.commands[-1]["peers"]["a-b/requester"]["lid"] for engine in controller.engines] == [0, 7]
+    assert controller.ask(**PHASE)["ok"]
     assert controller.ask("start")["ok"]
     controller.engines[1].ended = True
     while (event := controller.line()).get("event") != "engine_died":
@@ -368,7 +433,7 @@ def test_a_number_of_engines_that_makes_no_sense_is_refused(controllers: Any, pr
 
 
 def test_another_protocol_is_refused(controllers: Any) -> None:
-    assert "protocol 2" in controllers().ask("hello", protocol=3)["error"]["message"]
+    assert "protocol 3" in controllers().ask("hello", protocol=2)["error"]["message"]
 
 
 def test_the_last_answer_leaves_behind_whatever_is_still_under_way(controllers: Any) -> None:

@@ -85,6 +85,11 @@ def test_a_send_lands_where_the_next_receive_is() -> None:
     assert landed(item, False, 1, 4) == {0: 64, 1: 4096, 3: 4096}
 
 
+def test_a_queue_that_goes_on_takes_its_next_receive() -> None:
+    item = workload(opcode="SEND", messages=[64, 4096], mrs_per_qp=4)
+    assert landed(item, False, 1, 2, first_receive=3) == {3: 64, 0: 4096}
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"qp_type": "UC"}, {"qp_type": "UD", "opcode": "SEND", "mtu": 4096}, {"opcode": "SEND", "srq": True}],
@@ -95,7 +100,7 @@ def test_nothing_is_certain_where_messages_may_be_lost_or_land_anywhere(fields: 
 
 def compared(item: Workload, memory: bytes, completed: int) -> dict[str, Any]:
     content = Content(item, 1, len(memory))
-    return verify(item, False, content, lambda pair, mr: memory, 1, completed)
+    return verify(item, False, content, lambda pair, mr: memory, 1, completed, {})
 
 
 def test_a_changed_byte_is_found_with_its_place() -> None:

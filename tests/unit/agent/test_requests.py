@@ -18,14 +18,14 @@ FLOWS = [{"flow": "a-b", "role": "requester"}]
 
 
 def test_flows_have_keys_and_numbers_of_queue_pairs() -> None:
-    ends = parse_flows([*FLOWS, {"flow": "b-b", "role": "responder", "qps": 7}], {"qps": 2})
+    ends = parse_flows("prepare", [*FLOWS, {"flow": "b-b", "role": "responder", "qps": 7}], {"qps": 2})
     assert {key: end["qps"] for key, end in ends.items()} == {"a-b/requester": 2, "b-b/responder": 7}
     assert ends["b-b/responder"]["workload"] == {"qps": 2}
 
 
 def test_a_flow_may_have_a_workload_of_its_own() -> None:
     victim = {**WORKLOAD, "opcode": "READ", "qps": 3}
-    ends = parse_flows([*FLOWS, {"flow": "v", "role": "requester", "workload": victim}], WORKLOAD)
+    ends = parse_flows("prepare", [*FLOWS, {"flow": "v", "role": "requester", "workload": victim}], WORKLOAD)
     assert (ends["v/requester"]["qps"], ends["v/requester"]["workload"]) == (3, victim)
 
 
@@ -35,15 +35,15 @@ def test_a_flow_may_have_a_workload_of_its_own() -> None:
 )
 def test_impossible_flows_are_refused(flows: list[Any]) -> None:
     with pytest.raises(AgentFault):
-        parse_flows(flows, {})
+        parse_flows("prepare", flows, {})
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"do": "hello", "protocol": 2, "lease_seconds": 1e999},
-        {"do": "hello", "protocol": 2, "lease_seconds": 10**400},
-        {"do": "hello", "protocol": 2, "lease_seconds": 1e9},
+        {"do": "hello", "protocol": 3, "lease_seconds": 1e999},
+        {"do": "hello", "protocol": 3, "lease_seconds": 10**400},
+        {"do": "hello", "protocol": 3, "lease_seconds": 1e9},
         {"do": "start", "period_seconds": 1e-300},
         {"do": "stop", "drain_seconds": 1e9},
         {"do": "resources", "device": "../../../etc"},
@@ -67,9 +67,9 @@ def test_a_turn_that_would_fill_the_memory_is_refused_before_it_is_built() -> No
 
 def test_more_flows_than_an_agent_has_room_for_are_refused_before_they_are_read() -> None:
     with pytest.raises(AgentFault, match="1 to 16 ends"):
-        parse_flows([None] * 17, {})
+        parse_flows("prepare", [None] * 17, {})
     with pytest.raises(AgentFault, match="qps of a flow must be 1 to"):
-        parse_flows([{"flow": "a-b", "role": "requester", "qps": 1 << 40}], {})
+        parse_flows("prepare", [{"flow": "a-b", "role": "requester", "qps": 1 << 40}], {})
 
 
 def test_a_line_without_an_end_closes_the_conversation() -> None:

@@ -207,7 +207,7 @@ def totals_of(run: report.Run, number: int = 0) -> totals.Totals:
 
 def run_of(ends: dict[str, int], plans: dict[str, Any], processes: int = 1) -> report.Run:
     run = report.Run(Engines(StillEngine, ends, processes), "rxe0", 1, None)  # type: ignore[arg-type]
-    run.plans, run.phase = plans, "running"
+    run.plans, run.state = plans, "running"
     return run
 
 
@@ -246,6 +246,35 @@ def test_a_flow_that_engines_share_is_the_sum_of_their_parts_and_its_spread_that
     health = run.health()
     assert health["errors"] == {"RNR retry exceeded": 4}
     assert (health["cpu_seconds"], health["cpu_user_seconds"], health["wait_seconds"]) == (3.0, 1.0, 0.25)
+
+
+def test_a_phase_counts_only_the_queue_pairs_that_it_uses() -> None:
+    run = run_of({"a-b/requester": 4, "b-a/requester": 2}, {}, processes=2)
+    for number in (0, 1):
+        part = totals_of(run, number)
+        part.words[part.ends[0].first_qp] = 10
+        part.words[part.ends[0].first_qp + 1] = 90
+    run.engines.totals.use([{"a-b/requester": 1}, {"a-b/requester": 1}])
+    assert list(run.flows({}, 0.0)) == ["a-b/requester"]
+    assert run.engines.totals.qps == {"a-b/requester": 2}
+    assert run.flows({}, 0.0)["a-b/requester"]["qp_messages"] == {"min": 10, "mean": 10.0, "max": 10}
+
+
+def test_totals_begin_anew_with_a_phase_and_a_waiting_command_still_waits() -> None:
+    part = totals.Totals({"a-b/requester": 2})
+    part.words[:] = memoryview(array("Q", [7] * len(part.words)))
+    part.restart()
+    assert part.words[totals.ATTENTION] == 7
+    assert sum(part.words) == 7
+
+
+def test_a_flow_that_stood_still_in_one_phase_is_not_stalled_in_the_next() -> None:
+    plans = {"a-b/requester": {"counted_by": "requester_completions"}}
+    run = run_of({"a-b/requester": 1}, plans)
+    run.flows({}, 10.0)
+    assert run.flows({}, 11.1)["a-b/requester"]["stalled"] is True
+    run.enter_phase(plans)
+    assert run.flows({}, 20.0)["a-b/requester"]["stalled"] is False
 
 
 def test_uc_write_is_counted_in_packets_and_shared_by_queue_pairs() -> None:

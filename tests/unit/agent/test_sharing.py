@@ -9,7 +9,7 @@ import pytest
 
 from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
-from collie.agent.sharing import divide
+from collie.agent.sharing import divide, join, shares
 from collie.agent.totals import Totals
 
 
@@ -19,6 +19,34 @@ def test_what_a_peer_says_that_is_no_endpoint_is_refused(engines: list[Any]) -> 
     with pytest.raises(AgentFault, match="peer") as caught:
         divide(command, [{"a-b/requester": 1}])
     assert caught.value.kind == "bad_request"
+
+
+def test_each_engine_uses_the_first_queue_pairs_of_its_share_in_a_phase() -> None:
+    """Both hosts divide alike, so that queue pair i of an engine meets queue pair i of its peer."""
+    made = shares({"a-b/requester": 7, "victim/requester": 1}, 3)
+    for used in range(1, 8):
+        for part, whole in zip(shares({"a-b/requester": used}, 3), made, strict=True):
+            assert part.get("a-b/requester", 0) <= whole["a-b/requester"]
+    ends = [{"key": "a-b/requester", "qps": 2, "role": "requester"}]
+    commands = divide({"do": "phase", "ends": ends, "verify": True}, shares({"a-b/requester": 2}, 3))
+    assert [[end["qps"] for end in command["ends"]] for command in commands] == [[1], [1], []]
+    assert all(end["flow_qps"] == 2 for command in commands for end in command["ends"])
+
+
+def test_a_phase_is_at_rest_when_every_engine_is() -> None:
+    rest = {"ok": True, "drained": True, "failed_qps": 0, "stragglers": 0}
+    late = {"ok": True, "drained": False, "failed_qps": 1, "stragglers": 2}
+    assert join("stop", [rest, rest], [{}, {}])["drained"] is True
+    joined = join("stop", [rest, late], [{}, {}])
+    assert (joined["drained"], joined["failed_qps"], joined["stragglers"]) == (False, 1, 2)
+
+
+def test_the_plan_of_a_flow_is_that_of_an_engine_with_queue_pairs_of_it() -> None:
+    plans: list[dict[str, Any]] = [
+        {"ok": True, "flows": {"a-b/requester": {"returns": True}}},
+        {"ok": True, "flows": {}},
+    ]
+    assert join("phase", plans, [{"a-b/requester": 1}, {}])["flows"] == {"a-b/requester": {"returns": True}}
 
 
 class Forked:

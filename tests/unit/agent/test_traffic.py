@@ -66,6 +66,7 @@ class AgentPair:
         target = FakeTarget()
         self.posted = target.posted
         self.queue = Queue(sends, self.layout.base, self.layout.first_qp, target)
+        self.queue.generation = 0
         self.queue.limit, self.queue.batch, self.queue.shared = limit, batch, shared
         self.queue.messages_per_signal = batch if sends else 1
         self.queue.chains, self.queue.chain_bytes = ["one", "two", "three"], [100, 200, 300]
@@ -73,7 +74,9 @@ class AgentPair:
         pair_words = {11: self.layout.first_qp, 12: self.layout.first_qp + 1}
         control, _ = os.pipe()
         cqs: Any = [self.cq]
-        self.traffic = Traffic(PostFailed, [self.queue], cqs, self.totals.words, pair_words, control)
+        self.traffic = Traffic(PostFailed, 1, cqs, self.totals.words, pair_words, control)
+        if sends:
+            self.traffic.admit({0: self.queue})
 
     def interrupt(self) -> None:
         self.totals.words[t.ATTENTION] = 1
@@ -156,7 +159,7 @@ def test_a_post_that_fails_ends_the_queue_pair(capsys: pytest.CaptureFixture[str
 def test_receives_are_posted_again_by_whole_chains() -> None:
     bench = AgentPair(sends=False, limit=2, batch=2)
     bench.queue.overhead = 40
-    bench.traffic.post_receives()
+    bench.traffic.admit({0: bench.queue})
     assert bench.posted == ["one", "two"]
     end = bench.complete(received(140), received(140), received(140))
     assert bench.posted == ["one", "two", "three"]
@@ -165,7 +168,7 @@ def test_receives_are_posted_again_by_whole_chains() -> None:
 
 def test_a_shared_receive_queue_outlives_one_of_its_queue_pairs() -> None:
     bench = AgentPair(sends=False, shared=True)
-    bench.traffic.post_receives()
+    bench.traffic.admit({0: bench.queue})
     end = bench.complete(received(0, status=5, qp_num=12), received(0, status=5, qp_num=12), received(64, qp_num=11))
     assert end["failed_qps"] == 1
     assert end["delivered_messages"] == 1

@@ -60,41 +60,34 @@ def test_every_anomaly_of_the_paper_can_be_exported_and_read_again(number: int) 
     assert "--controls" not in about(replace(one, mfs=Mfs(())), "file.pyz")
 
 
-def after(*before: Workload) -> Bundle:
-    """A bundle whose anomaly shows only after other phases."""
-    own = bundle()
-    large = own.plan.anomaly.with_(qps=512)
-    siblings = {**{each: each for each in (*before, large)}, own.plan.anomaly: own.siblings[own.plan.anomaly]}
-    return replace(own, plan=replace(own.plan, controls=(), on=SetUp(large, (*before, large))), siblings=siblings)
-
-
-def test_the_phases_that_it_needs_come_back_and_are_told() -> None:
-    own = bundle().plan.anomaly
-    one = after(own)
-    assert decode(through_json(encode(one))) == one
-    text = about(one, "file.pyz")
-    assert "It shows only on a set-up that was made for more than its own traffic." in text
-    assert "Phase 1:" in text
-    assert "Phase 2:" in text
-    assert f"qps       512 (last phase {own.qps})" in text
-    assert "Phase 1" not in about(bundle(), "file.pyz")
-
-
-def test_an_earlier_collie_does_not_run_it_without_its_phases() -> None:
-    assert encode(bundle())["bundle_version"] == 1
-    assert encode(after())["bundle_version"] == 2
-
-
-def test_phases_that_share_no_set_up_are_refused() -> None:
-    raw = through_json(encode(after()))
-    raw["set_up"]["before"][0]["workload"]["mtu"] = 256
-    with pytest.raises(ValueError, match=r"its workloads do not share a set-up: .* mtu"):
-        decode(raw)
-
-
 def test_what_it_showed_and_was_found_on_comes_back() -> None:
     one = replace(bundle(), at_discovery=AT_DISCOVERY, fingerprints=FINGERPRINTS, verify=True)
     assert decode(through_json(encode(one))) == one
+
+
+def after(*before: Workload) -> Bundle:
+    """Return a bundle of an anomaly that needs a large set-up, and these phases on it."""
+    one = bundle()
+    made_for = one.plan.anomaly.with_(qps=2 * one.plan.anomaly.qps)
+    return replace(one, plan=replace(one.plan, on=SetUp(made_for, before)))
+
+
+def test_the_phases_that_it_needs_come_back_and_are_named() -> None:
+    large = after().plan.on
+    assert large is not None
+    one = after(large.made_for)
+    assert decode(through_json(encode(one))) == one
+    more = f"qps {large.made_for.qps}"
+    assert f"    1. {more}\n" in about(one, "file.pyz")
+    assert decode(through_json(encode(after()))) == after()
+    said = " ".join(about(after(), "file.pyz").split())
+    assert f"for traffic with {more}." in said
+    assert "phases first" not in said
+
+
+def test_only_a_bundle_with_phases_is_too_new_for_an_earlier_collie() -> None:
+    assert (encode(bundle())["bundle_version"], encode(after())["bundle_version"]) == (1, 2)
+    assert "set_up" not in encode(bundle())
 
 
 def test_the_catalogs_come_back() -> None:
@@ -177,6 +170,11 @@ def test_a_bundle_is_read_and_nothing_of_it_is_run_or_unpacked(tmp_path: Path) -
         (changed(lambda raw: raw["thresholds"].update(pause_ratio=10**400)), "is not a number"),
         (changed(lambda raw: raw.update(sentence="\ud800")), "steer a terminal"),
         (changed(lambda raw: raw["anomaly"]["workload"].update(sge_count=10**12)), "too large"),
+        (changed(lambda raw: raw.update(set_up={"made_for": raw["anomaly"]["workload"]})), "something is missing"),
+        (
+            changed(lambda raw: raw.update(set_up={"made_for": raw["anomaly"]["plain_sibling"], "before": []})),
+            "does not fit its set-up",
+        ),
         (changed(lambda raw: raw.update(fingerprints={"a": {"nic": 7}})), "is not keys and values"),
     ],
 )

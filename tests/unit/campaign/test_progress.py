@@ -20,7 +20,7 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.ports import HostLost, Measured, PairLost, SetupFailed
 from collie.report.terminal.progress import hosts
 from collie.testing.fakes import FakeClock
-from collie.testing.store_suite import ANOMALY
+from collie.testing.store_suite import ANOMALY, measured, phase
 from tests.support.standings import HOSTS, displayed, finished
 
 
@@ -67,6 +67,13 @@ def test_runs_of_several_pairs_are_counted_in_any_order() -> None:
     for run in (2, 1, 4, 5, 3):
         follower.on_event(finished(run, 0.1 * run, replayed=True))
     assert follower.standing().replayed == 5
+
+
+def test_phases_on_the_set_up_of_an_earlier_run_are_counted() -> None:
+    follower = Follower(FakeClock())
+    for record in (measured(1), phase(2, 2), phase(3, 2), phase(4, 2), phase(5, 5)):
+        follower.on_event(replace(finished(record.run, 0.1), record=record))
+    assert (follower.standing().runs, follower.standing().set_ups, follower.standing().further_phases) == (5, 3, 2)
 
 
 def test_hosts_of_a_pair_that_is_set_aside_are_not_called_up() -> None:

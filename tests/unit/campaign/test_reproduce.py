@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from collie.campaign.reproduce import Reproduced
+from collie.campaign.budget import Budget
+from collie.campaign.reproduce import Reproduced, planned, reproduce
 from collie.campaign.single_run import Case
 from collie.detect.symptom import Symptom
 from collie.testing.fakes import FakeTestbed, Planted
@@ -12,7 +13,6 @@ from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, QpType
 from tests.support.planted import MANY_SGES, SPACE
-from tests.support.remembering import Remembering
 from tests.support.searches import CASE, bench
 
 
@@ -46,64 +46,40 @@ def test_an_anomaly_that_is_gone_does_not_reproduce() -> None:
     assert bench(FakeTestbed()).reproduce(CASE, repeat=5, controls=False).answer is Reproduced.NO
 
 
+LARGE = CASE.workload.with_(qps=64, mrs_per_qp=4)
+"""The phase that brings the anomaly, and the set-up for it."""
+AFTER = Planted(MANY_SGES, after=Mfs((Condition("qps", Op.AT_LEAST, 64),)))
+AFTER_CASE = replace(CASE, on=SetUp(LARGE, (LARGE, CASE.workload)))
+
+
+def test_an_anomaly_that_needs_phases_before_it_is_run_after_them() -> None:
+    testbed = FakeTestbed((AFTER,))
+    found = bench(testbed).reproduce(AFTER_CASE, repeat=3, controls=False)
+    assert (found.answer, found.on, found.alone) == (Reproduced.YES, AFTER_CASE.on, None)
+    plain = SPACE.base
+    assert testbed.measured == [plain, LARGE, CASE.workload, CASE.workload] * 3
+    assert bench(testbed).reproduce(CASE, repeat=3, controls=False).answer is Reproduced.NO
+
+
+def test_its_controls_follow_the_same_phases_and_one_leaves_them_out() -> None:
+    found = bench(FakeTestbed((AFTER,))).reproduce(AFTER_CASE, repeat=3, controls=True)
+    assert [(control.broken, control.normal) for control in found.controls] == [(MANY_SGES.conditions[0], 3)]
+    assert found.uncontrolled == (MANY_SGES.conditions[1],)  # its set-up has no queue pairs for loopback
+    assert found.alone is not None
+    assert found.explains(found.alone) is True
+    always = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(AFTER_CASE, repeat=3, controls=True)
+    assert always.alone is not None
+    assert always.explains(always.alone) is False
+
+
+def test_a_budget_that_ends_before_the_last_control_leaves_it_out() -> None:
+    measurer = bench(FakeTestbed((AFTER,)))._measurer
+    measurer.budget = Budget(runs=4)
+    plan = planned(AFTER_CASE.workload, Mfs(()), SPACE, AFTER_CASE.on)
+    found = reproduce(measurer, plan, Symptom.PAUSE, repeat=3, controls=True)
+    assert (found.alone, len(found.trial.readings), found.ended_by != "") == (None, 1, True)
+
+
 def test_inconclusive_runs_leave_the_answer_open() -> None:
     testbed = FakeTestbed((Planted(MANY_SGES),), setup_failure_ratio=0.99)
     assert bench(testbed).reproduce(CASE, repeat=3, controls=False).answer is Reproduced.INCONCLUSIVE
-
-
-QUIET = SPACE.base
-LARGE = QUIET.with_(qps=256)
-AFTER = SetUp(LARGE, (LARGE, QUIET))
-ONLY_AFTER = Case("case", QUIET.with_(sge_count=1), Symptom.PAUSE, Mfs(()), on=AFTER)
-
-
-def test_each_run_follows_the_whole_history_on_a_set_up_of_its_own() -> None:
-    """The plain siblings run on set-ups of their own, too: what the phases left behind must not lower the bound."""
-    testbed = Remembering()
-    found = bench(testbed).reproduce(ONLY_AFTER, repeat=2, controls=False)
-    assert found.answer is Reproduced.YES
-    assert found.on == AFTER
-    phases = [SetUp(LARGE), SetUp(LARGE, (LARGE,)), AFTER]
-    assert [on for on in testbed.on if on is not None] == phases * 2
-
-
-def test_without_its_history_it_does_not_reproduce() -> None:
-    alone = replace(ONLY_AFTER, on=None)
-    assert bench(Remembering()).reproduce(alone, repeat=2, controls=False).answer is Reproduced.NO
-    shorter = replace(ONLY_AFTER, on=SetUp(LARGE, (QUIET,)))
-    assert bench(Remembering()).reproduce(shorter, repeat=2, controls=False).answer is Reproduced.NO
-
-
-def test_a_set_up_that_ends_early_is_made_again_with_its_whole_history() -> None:
-    ends = iter([True, False, False])
-    testbed = Remembering(ends=lambda: next(ends))
-    assert bench(testbed).reproduce(ONLY_AFTER, repeat=2, controls=False).answer is Reproduced.YES
-    assert [len(on.before) for on in testbed.on if on is not None] == [0, 0, 1, 2, 0, 1, 2]
-
-
-def test_a_history_that_cannot_be_run_leaves_the_answer_open_and_says_where_it_ends() -> None:
-    testbed = Remembering(ends=lambda: True)
-    found = bench(testbed).reproduce(ONLY_AFTER, repeat=2, controls=False)
-    assert found.answer is Reproduced.INCONCLUSIVE
-    assert found.trial.verdicts[0].reason == (
-        "its phases could not be run on one set-up: phase 1 of 3 ended the set-up"
-    )
-    refusing = Remembering(unsupported=lambda workload: "too many" if workload == LARGE else None)
-    found = bench(refusing).reproduce(ONLY_AFTER, repeat=1, controls=False)
-    assert found.trial.verdicts[0].reason.endswith("phase 1 of 3 is unsupported: too many")
-    assert refusing.measured.count(LARGE) == 1, "what is unsupported stays so"
-    lacking = Remembering(unsupported=lambda workload: "none of it" if workload == QUIET else None)
-    found = bench(lacking).reproduce(ONLY_AFTER, repeat=1, controls=False)
-    assert found.trial.verdicts[0].reason == "unsupported: none of it"
-
-
-def test_controls_are_phases_of_the_same_set_up() -> None:
-    sizes, mtu = Condition("max_message_bytes", Op.AT_LEAST, 65536), Condition("mtu", Op.EQUAL, 4096)
-    case = replace(ONLY_AFTER, mfs=Mfs((sizes, mtu)))
-    testbed = Remembering()
-    found = bench(testbed).reproduce(case, repeat=1, controls=True)
-    (control,) = found.controls
-    assert control.broken == sizes
-    assert AFTER.misfit(control.workload) is None
-    assert found.uncontrolled == (mtu,), "another MTU takes another set-up"
-    assert [on for on in testbed.on if on is not None] == [SetUp(LARGE), SetUp(LARGE, (LARGE,)), AFTER] * 2

@@ -8,6 +8,7 @@ import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
+from collie.campaign.phases import with_places
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError
@@ -173,12 +174,14 @@ class _Mortal(FakeTestbed):
     def __init__(self, planted: tuple[Planted, ...], runs: int) -> None:
         super().__init__(planted, setup_failure_ratio=0.05, noise=0.01)
         self._left = runs
+        self.set_ups: list[SetUp | None] = []
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         self._left -= 1
         if self._left < 0:
             raise TestbedError("host b is gone")
-        return super().measure(workload, run, watch)
+        self.set_ups.append(on)
+        return super().measure(workload, run, watch, on)
 
 
 class _Deadly(FakeTestbed):
@@ -212,6 +215,9 @@ RECIPES.append(
 )
 
 
+RECIPES.extend(replace(recipe, name=f"{recipe.name} with phases", phases=8) for recipe in tuple(RECIPES))
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_a_resumed_campaign_ends_as_if_it_had_never_stopped(recipe: Recipe) -> None:
     planted = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
@@ -230,6 +236,22 @@ def test_a_resumed_campaign_ends_as_if_it_had_never_stopped(recipe: Recipe) -> N
     assert testbed.runs == 150 - done
     assert list(store.runs()) == list(unbroken.runs())
     assert store.anomalies() == whole.anomalies
+
+
+def test_a_campaign_that_is_killed_inside_a_set_up_goes_on_with_its_next_phase() -> None:
+    planted, recipe, budget = (Planted(MANY_SGES),), replace(RANDOM, phases=5), Budget(runs=40)
+    testbed, unbroken = _Mortal(planted, 1000), MemoryStore(HEADER)
+    whole = search(testbed, budget=budget, recipe=recipe, store=unbroken)
+    places = [place for _, place in with_places(unbroken.runs())]
+    assert max(place.phase for place in places) >= 3
+    assert [on.before for on in testbed.set_ups if on is not None and on.before], "phases follow on each other"
+    for killed_after in range(2, 40, 4):
+        killed, resumed, store = _Mortal(planted, killed_after), _Mortal(planted, 1000), MemoryStore(HEADER)
+        with pytest.raises(TestbedError):
+            search(killed, budget=budget, recipe=recipe, store=store)
+        assert search(resumed, budget=budget, recipe=recipe, store=store) == whole
+        assert list(store.runs()) == list(unbroken.runs())
+        assert [*killed.set_ups, *resumed.set_ups] == testbed.set_ups, killed_after
 
 
 def test_a_record_of_another_search_is_refused() -> None:

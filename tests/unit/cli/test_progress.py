@@ -22,14 +22,15 @@ from tests.support.standings import HOSTS, STANDING, displayed, finished
 def test_the_live_view_shows_what_is_known() -> None:
     text = displayed(STANDING)
     for words in (
-        "90% of 10.0 h", "about 1.5 s left", "812 runs, 9.0 h", "5,200 runs per minute", "2,600 times as fast",
+        "90% of 10.0 h", "about 1.5 s left", "812 measurements on 203 set-ups, 9.0 h",
+        "5,200 runs per minute", "2,600 times as fast",
         "explaining an anomaly, driving mtt_cache_miss (best so far 1.25e+06), temperature 0.125",
         "2 anomalies, 1 explained",
         "the worst a1, pause, severity 79%", "server-1 up, server-2 up again (lost 2 times, the last time in run 40)",
         "3 runs, last run 40: host server-2 was lost: [bold]no answer[/]",
     ):  # fmt: skip
         assert words in text, text
-    assert plain_line(STANDING).startswith("812 runs, 9.0 h, 90% of the budget; 2 anomalies")
+    assert plain_line(STANDING).startswith("812 measurements on 203 set-ups, 9.0 h, 90% of the budget; 2 anomalies")
 
 
 def test_the_live_view_claims_nothing_that_is_unknown() -> None:

@@ -13,7 +13,7 @@ from collie.cli.progress import live_view, plain_line
 from collie.detect.compare import Effect, Spread
 from collie.report.figures.scale import engineering
 from collie.report.json.objects import plain
-from collie.report.quantities import name_testbed, packet_rate, percent, rate, rate as bit_rate, show
+from collie.report.quantities import effort, name_testbed, packet_rate, percent, rate, rate as bit_rate, show
 from collie.report.terminal.gate import _effect, describe_effect
 from collie.workloads.units import format_count, format_number
 
@@ -68,6 +68,21 @@ def test_an_effect_that_rounds_to_zero_has_no_sign() -> None:
 )
 def test_things_are_counted(count: int | str, noun: str, written: str) -> None:
     assert format_count(count, noun) == written
+
+
+@pytest.mark.parametrize(
+    ("runs", "set_ups", "written"),
+    [
+        (1, 1, "1 run"),
+        (412, 412, "412 runs"),
+        (412, 97, "412 measurements on 97 set-ups"),
+        (2, 1, "2 measurements on 1 set-up"),
+    ],
+)
+def test_measurements_are_told_from_set_ups_where_they_shared_some(runs: int, set_ups: int, written: str) -> None:
+    assert effort(runs, set_ups) == written
+    line = plain_line(CampaignProgress(runs=runs, further_phases=runs - set_ups))
+    assert line == f"{written}, 0 s; no anomaly yet"
 
 
 def test_one_run_is_no_runs_on_the_live_view() -> None:

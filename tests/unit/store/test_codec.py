@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from collie.campaign.phases import Place
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.detect.symptom import Verdict
@@ -21,7 +22,7 @@ from collie.store import codec, schema
 from collie.store.exports import run_line
 from collie.store.records import from_row, to_row
 from collie.store.series import decode_series, encode_series
-from collie.testing.store_suite import ANOMALY, VERDICT, measured
+from collie.testing.store_suite import ANOMALY, VERDICT, measured, phase
 from collie.workloads.workload import Opcode, Workload
 from tests.support.strategies import anomalies, calibrations, headers, run_records, verdicts
 
@@ -60,7 +61,7 @@ def test_a_header_survives(header: CampaignHeader) -> None:
 
 @given(run_records())
 def test_a_line_of_results_is_json_of_one_line(record: RunRecord) -> None:
-    text = codec.dumps(run_line(record))
+    text = codec.dumps(run_line(record, Place(1, 2)))
     assert "\n" not in text
     assert json.loads(text)["schema_version"] == 1
 
@@ -117,7 +118,10 @@ def test_a_workload_that_is_none_is_refused() -> None:
 
 
 def test_a_line_holds_inputs_and_outputs_with_units_and_no_samples() -> None:
-    line = run_line(measured(1))
+    line = run_line(phase(7, 5), Place(5, 3))
+    assert (line["run"], line["set_up"], line["phase"], line["made_for"]["qps"]) == (7, 5, 3, 9)
+    assert line["stands"]
+    assert run_line(measured(1), Place(1, 1))["made_for"] is None
     assert line["workload"]["messages"] == [64, 2048]
     assert line["outcome"] == "measured"
     assert line["elapsed_seconds"] == 20.1
@@ -139,41 +143,25 @@ def test_a_finding_of_an_earlier_collie_has_no_fresh_runs() -> None:
     assert codec.decode_anomaly(raw) == ANOMALY
 
 
-def test_a_finding_of_an_earlier_collie_needs_no_history() -> None:
-    raw = codec.encode_anomaly(ANOMALY)
-    del raw["history"], raw["made_for"]
-    assert codec.decode_anomaly(raw) == ANOMALY
-
-
-def test_the_history_of_a_finding_comes_back() -> None:
-    own = ANOMALY.workload
-    told = replace(ANOMALY, made_for=own.with_(qps=512), history=(own.with_(qps=512), own))
-    assert codec.decode_anomaly(through_json(codec.encode_anomaly(told))) == told
-
-
-@pytest.mark.parametrize(
-    ("made_for", "before", "said"),
-    [
-        (None, {"qps": 512}, "its history has no set-up"),
-        ({"qps": 512}, {"qps": 1024}, "does not fit one set-up: qps is 1024"),
-        ({"mtu": 256}, {"mtu": 256}, "does not fit one set-up: .* mtu"),
-    ],
-)
-def test_a_history_that_no_set_up_can_have_is_refused(
-    made_for: dict[str, Any] | None, before: dict[str, Any], said: str
-) -> None:
-    own = ANOMALY.workload
-    set_up = None if made_for is None else own.with_(**made_for)
-    raw = codec.encode_anomaly(replace(ANOMALY, made_for=set_up, history=(own.with_(**before),)))
-    with pytest.raises(ValueError, match=said):
-        codec.decode_anomaly(raw)
-
-
 @pytest.mark.parametrize(("shows", "fresh"), [(2, 1), (-1, 1)])
 def test_fresh_runs_that_cannot_be_are_refused(shows: int, fresh: int) -> None:
     raw = {**codec.encode_anomaly(ANOMALY), "fresh_shows": shows, "fresh_runs": fresh}
     with pytest.raises(ValueError, match="fresh runs"):
         codec.decode_anomaly(raw)
+
+
+def test_a_finding_of_an_earlier_collie_has_no_history() -> None:
+    raw = codec.encode_anomaly(ANOMALY)
+    del raw["made_for"], raw["history"]
+    assert codec.decode_anomaly(raw) == ANOMALY
+
+
+def test_a_history_that_no_set_up_can_have_is_refused() -> None:
+    phase = ANOMALY.workload.with_(qps=2 * ANOMALY.workload.qps)
+    with pytest.raises(ValueError, match="no set-up"):
+        codec.decode_anomaly(codec.encode_anomaly(replace(ANOMALY, history=(phase,))))
+    with pytest.raises(ValueError, match="does not fit its set-up: qps"):
+        codec.decode_anomaly(codec.encode_anomaly(replace(ANOMALY, made_for=ANOMALY.workload, history=(phase,))))
 
 
 def test_a_verdict_of_an_earlier_collie_has_no_margin() -> None:

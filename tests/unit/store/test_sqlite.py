@@ -18,9 +18,9 @@ import pytest
 import collie
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.errors import StoreError, StoreUnwritable
-from collie.ports import CampaignHeader
+from collie.ports import CampaignHeader, Unsupported
 from collie.store.sqlite import SqliteStore
-from collie.testing.store_suite import ANOMALY, HEADER, measured
+from collie.testing.store_suite import ANOMALY, HEADER, measured, phase
 from collie.workloads.workload import Opcode, QpType
 from tests.support.stores import contents
 
@@ -75,6 +75,14 @@ def test_every_run_that_was_recorded_survives_a_kill(tmp_path: Path) -> None:
 def header_of(path: Path) -> CampaignHeader:
     with SqliteStore.open(path, read_only=True) as store:
         return store.header
+
+
+def test_runs_are_tallied_by_outcome_and_set_up(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "c", HEADER) as store:
+        for record in (measured(1), phase(2, 2), phase(3, 2), replace(phase(4, 2), result=Unsupported("no GPU", 0.0))):
+            store.add_run(record)
+        tally = store.tally()
+    assert (tally.runs, tally.further_phases, tally.outcomes) == (4, 2, {"measured": 3, "unsupported": 1})
 
 
 def test_a_creation_that_was_killed_is_no_campaign_and_not_in_the_way(tmp_path: Path) -> None:

@@ -8,18 +8,15 @@ from dataclasses import replace
 import pytest
 
 from collie.campaign.gate.cases import CaseOrigin, Record
-from collie.campaign.phases import last_phase
 from collie.detect.compare import Change
 from collie.detect.measurement import Watch
 from collie.ports import RunResult, SetupFailed
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, Planted
-from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.gates import A1, A2, BOTH, changes, gate, measurer
-from tests.support.planted import HEADER, LOOPBACK, SPACE
-from tests.support.remembering import Remembering
+from tests.support.planted import HEADER, LOOPBACK
 
 
 def recorded(testbed: FakeTestbed, workloads: Sequence[Workload], times: int = 1) -> Record:
@@ -74,46 +71,3 @@ def test_what_could_not_be_confirmed_is_not_healthy() -> None:
 
     summary, _ = gate(Once(BOTH), None, (replace(A1, kind=CaseOrigin.KNOWN),), budget=20)
     assert changes(summary)["a1"] is Change.INCONCLUSIVE
-
-
-LARGE = SPACE.base.with_(qps=256)
-AFTER = replace(A1, workload=SPACE.base, mfs=Mfs(()), complete=False, on=SetUp(LARGE, (LARGE,)))
-"""A case that shows only after a phase with many queue pairs (`Remembering`)."""
-
-
-def test_a_case_that_needs_other_phases_is_compared_after_them() -> None:
-    for candidate, change in ((Remembering(), Change.STILL), (FakeTestbed(), Change.FIXED)):
-        summary, store = gate(candidate, Remembering(), (AFTER,), budget=60)
-        assert changes(summary)["a1"] is change
-    summary, store = gate(Remembering(), FakeTestbed(), (AFTER,), budget=60)
-    assert changes(summary)["a1"] is Change.NEW
-    (kept, *_) = store.anomalies()
-    assert kept.set_up == AFTER.on, "the candidate can be the next baseline"
-    assert not [result for result in summary.results if result.case.kind is CaseOrigin.NEIGHBOUR]
-
-
-def with_phases(times: int, *phases: Workload) -> Record:
-    store = MemoryStore(HEADER)
-    measured = measurer(Remembering(), store)
-    for _ in range(times):
-        last_phase(measured, phases[-1], SetUp(LARGE, phases[:-1]), "search")
-        measured.judged(SPACE.base, "search")
-    return Record(store.runs())
-
-
-def test_healthy_runs_without_the_phases_do_not_make_a_record_healthy() -> None:
-    record = with_phases(3, LARGE, SPACE.base)
-    assert (reading := record.reading(SPACE.base, AFTER.on)) is not None
-    assert reading.verdict.is_anomalous
-    summary, _ = gate(Remembering(), None, (AFTER,), record=record, budget=60)
-    assert changes(summary)["a1"] is Change.STILL
-    cured, _ = gate(FakeTestbed(), None, (AFTER,), record=record, budget=60)
-    assert changes(cured)["a1"] is Change.FIXED
-
-
-def test_a_record_without_exactly_these_phases_does_not_call_it_new() -> None:
-    for phases in ((SPACE.base,), (LARGE, LARGE, SPACE.base)):
-        record = with_phases(3, *phases)
-        assert record.reading(SPACE.base, AFTER.on) is None
-        summary, _ = gate(Remembering(), None, (AFTER,), record=record, budget=60)
-        assert changes(summary)["a1"] is Change.INCONCLUSIVE

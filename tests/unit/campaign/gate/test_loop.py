@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from collie.campaign.gate.cases import CaseOrigin
+from collie.campaign.gate.cases import CaseOrigin, Record
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.compare import Change
 from collie.detect.noise import Noise
 from collie.detect.reading import Sign
 from collie.detect.symptom import Symptom
 from collie.report.terminal.gate import describe_effect, render_gate_text
+from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
-from tests.support.gates import A1, A2, BATCHES, BOTH, CONTEXT, RECIPE, case, changes, gate
-from tests.support.planted import LOOPBACK, MANY_SGES, SPACE
+from tests.support.gates import A1, A2, BATCHES, BOTH, CONTEXT, RECIPE, case, changes, gate, measurer
+from tests.support.planted import HEADER, LOOPBACK, MANY_SGES, SPACE
 
 
 def test_unchanged_passes_and_its_anomalies_are_still_there() -> None:
@@ -69,6 +71,51 @@ def test_known_anomalies_that_show_are_not_searched_again() -> None:
     searched = candidate.measured[-80:]
     assert candidate.runs > 100
     assert not any(LOOPBACK.covers(workload) or MANY_SGES.covers(workload) for workload in searched)
+
+
+LARGE = A2.workload.with_(qps=64)
+MANY_QPS = Mfs((Condition("qps", Op.AT_LEAST, 64),))
+AFTER = Planted(MANY_SGES, after=MANY_QPS)
+AFTER_CASE = replace(A2, on=SetUp(LARGE, (LARGE,)))
+
+
+def test_an_anomaly_that_needs_phases_before_it_is_compared_after_them() -> None:
+    summary, store = gate(FakeTestbed((AFTER,)), FakeTestbed((AFTER,)), (AFTER_CASE,), budget=40)
+    assert changes(summary)["a2"] is Change.STILL
+    (kept,) = (anomaly for anomaly in store.anomalies() if anomaly.id == "a2")
+    assert (kept.set_up, kept.workload) == (AFTER_CASE.on, A2.workload)
+    summary, _ = gate(FakeTestbed(), FakeTestbed((AFTER,)), (AFTER_CASE,), budget=40)
+    assert changes(summary)["a2"] is Change.FIXED
+    alone, _ = gate(FakeTestbed((AFTER,)), FakeTestbed((AFTER,)), (A2,), budget=40)
+    assert changes(alone)["a2"] is Change.HEALTHY
+
+
+def test_its_neighbours_follow_the_same_phases() -> None:
+    candidate = FakeTestbed((AFTER, Planted(Mfs((Condition("sge_count", Op.AT_MOST, 7),)), after=MANY_QPS)))
+    summary, _ = gate(candidate, FakeTestbed((AFTER,)), (AFTER_CASE,), budget=100)
+    beside = [result for result in summary.results if result.case.kind is CaseOrigin.NEIGHBOUR]
+    assert [result.case.mfs.conditions for result in beside] == [MANY_SGES.conditions[1:]], "its set-up has no loopback"
+    assert [result.change for result in beside] == [Change.NEW]
+
+
+def test_a_record_does_not_answer_for_runs_after_a_history() -> None:
+    """Its readings of the workload alone would make the anomaly new."""
+    store = MemoryStore(HEADER)
+    measured = measurer(FakeTestbed((AFTER,)), store)
+    for workload in (A2.workload, SPACE.base) * 9:
+        measured.judged(workload, "search")
+    record = Record(store.runs())
+    summary, _ = gate(FakeTestbed((AFTER,)), None, (AFTER_CASE,), record=record, budget=40)
+    assert changes(summary)["a2"] is Change.STILL
+    assert all(result.case.kind is not CaseOrigin.NEIGHBOUR for result in summary.results)
+
+
+def test_an_anomaly_that_needs_phases_before_it_explains_no_workload_alone() -> None:
+    candidate = FakeTestbed((AFTER,))
+    gate(candidate, FakeTestbed((AFTER,)), (AFTER_CASE,), budget=150)
+    assert any(MANY_SGES.covers(workload) for workload in candidate.measured[-60:]), "it is searched"
+    assert A2.explains(A2.workload)
+    assert not AFTER_CASE.explains(A2.workload)
 
 
 def test_what_is_not_explained_to_the_end_hides_nothing_and_stays_so() -> None:

@@ -23,6 +23,9 @@ def test_prometheus_reads_the_textfile() -> None:
         for sample in family.samples
     }
     assert values["collie_runs_total",] == 812
+    assert values["collie_set_ups_total",] == 203
+    assert values["collie_further_phases_total",] == 609
+    assert values["collie_phases_per_set_up",] == 4
     assert values["collie_anomalies",] == 2
     assert values["collie_campaign_elapsed_seconds",] == 32400.5
     assert values["collie_worst_severity_ratio",] == 0.79
@@ -41,4 +44,5 @@ def test_what_is_unknown_is_no_sample() -> None:
     }
     assert "collie_campaign_left_seconds" not in names
     assert "collie_worst_severity_ratio" not in names
+    assert "collie_phases_per_set_up" not in names
     assert "collie_runs" in names

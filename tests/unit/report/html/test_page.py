@@ -18,6 +18,7 @@ from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html.page import environment, render_report, write_page, write_report
+from collie.report.html.representative_runs import simplest_run
 from collie.report.html.unanswered import unanswered
 from collie.report.html.view import campaign_view
 from collie.search.likely_cause import DiscriminatingCounter, hint
@@ -96,6 +97,40 @@ def test_the_page_claims_what_fresh_runs_show() -> None:
     assert text in Page(page).text
     assert "16 of 17" not in Page(page).text
     assert '<data value="8" data-source="anomalies/a1/fresh_shows">8</data>' in page
+
+
+def test_the_page_names_the_phases_that_it_displays() -> None:
+    """The first half of the runs are phases of one set-up, and the displayed runs are among them."""
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    for record in full.runs():
+        roomy = record.workload.with_(qps=2 * record.workload.qps)
+        store.add_run(replace(record, set_up=2, made_for=roomy) if 2 <= record.run < 36 else record)
+    for anomaly in full.anomalies():
+        store.add_anomaly(anomaly)
+    html = render_report(store, ReportContext("campaigns/my example", SPACE))
+    assert '<data value="71" data-source="runs">71</data>' in html
+    assert '<data value="38" data-source="set_ups">38</data>' in html
+    text = Page(html).text
+    assert "Found in run 3 (phase 2 on the set-up of run 2), confirmed" in text
+    shown = "in run 34 (phase 33 on the set-up of run 2), which confirmed it, and under its plain sibling in run 1 Host"
+    assert f"What the hosts showed {shown}" in text
+
+
+def test_a_run_on_a_set_up_of_its_own_stands_for_its_workload() -> None:
+    """A phase of a larger set-up shows the same, or what the set-up brought about."""
+    store = MemoryStore(HEADER)
+    fill(store)
+    anomaly, records = store.anomalies()[0], list(store.runs())
+    shown = [r for r in records if r.workload == anomaly.workload and isinstance(r.result, Measured)]
+    roomy = anomaly.workload.with_(qps=2 * anomaly.workload.qps)
+    for alone in (shown[0], shown[-1]):
+        phases = [r if r is alone else replace(r, set_up=1, made_for=roomy) for r in records]
+        assert simplest_run(anomaly, phases) == alone
+        same = [r if r is alone else replace(r, set_up=1, made_for=anomaly.workload) for r in records]
+        assert simplest_run(anomaly, same).run == simplest_run(anomaly, records).run, "it is the same set-up"  # type: ignore[union-attr]
+    nothing_else = [replace(r, set_up=1, made_for=roomy) for r in records]
+    assert simplest_run(anomaly, nothing_else) is not None
 
 
 def test_the_page_compares_with_the_plain_sibling(html: str) -> None:

@@ -20,7 +20,7 @@ from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json.objects import plain, render_measure, render_measures, render_reproduction, render_search
 from collie.report.terminal.summary import render_measurement, render_trials
 from collie.workloads.setup import SetUp
-from collie.workloads.workload import Workload, render
+from collie.workloads.workload import Opcode, Workload, render
 from tests.support.campaigns import HEADER
 from tests.support.strict_json import through_json
 from tests.support.summaries import SCORE
@@ -33,6 +33,7 @@ SEARCH_KEYS = [
     "seed",
     "dropped",
     "runs",
+    "set_ups",
     "failed_runs",
     "elapsed_seconds",
     "wall_seconds",
@@ -60,9 +61,9 @@ ANOMALY_KEYS = [
     "fresh_runs",
     "fresh_shows",
     "shown_ratio_interval",
-    "set_up",
     "revised",
     "same_as",
+    "set_up",
     "telling",
     "hint",
 ]
@@ -75,7 +76,7 @@ def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
     assert document["schema_version"] == 1
     assert document["campaign"] == "example"
     assert document["testbed"] == {"kind": "simulated", "subsystem": "F"}
-    assert (document["runs"], document["failed_runs"]) == (71, 3)
+    assert (document["runs"], document["set_ups"], document["failed_runs"]) == (71, 71, 3)
     assert (document["elapsed_seconds"], document["wall_seconds"]) == (1800.25, 12.3)
     first = document["anomalies"][0]
     assert first["features"] == [
@@ -84,17 +85,6 @@ def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
     ]
     assert first["workload"] == render(summary.anomalies[0].workload)
     assert first["sentence"] == summary.anomalies[0].sentence
-
-
-def test_search_prints_the_phases_that_an_anomaly_needs(summary: Summary) -> None:
-    first, second = summary.anomalies
-    large = first.workload.with_(qps=512)
-    told = replace(first, made_for=large, history=(large,))
-    document = through_json(render_search(HEADER, replace(summary, anomalies=(told, second)), 1.0))
-    assert [each["set_up"] for each in document["anomalies"]] == [
-        {"made_for": render(large), "before": [render(large)]},
-        None,
-    ]
 
 
 def test_search_prints_the_claim_of_fresh_runs(summary: Summary) -> None:
@@ -233,6 +223,27 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
     assert (document["delivered_bps"], control["delivered_bps"]) == ([60e6, 40e6, None], [1e9, 1e9, 1e9])
 
 
+def test_reproduce_says_what_ran_before_and_whether_it_matters(reproduction: Reproduction) -> None:
+    before, large = Workload(qps=8), Workload(opcode=Opcode.SEND, qps=64, mrs_per_qp=2)
+    document = through_json(render_reproduction("nsdi22-01", reproduction))
+    assert (document["set_up"], document["alone"]) == (None, None)
+    alone = replace(reproduction.controls[0], broken=None)
+    found = replace(reproduction, on=SetUp(large, (before, large)), alone=alone)
+    document = through_json(render_reproduction("nsdi22-01", found))
+    assert document["set_up"] == {"made_for": render(large), "before": [render(before), render(large)]}
+    assert (document["alone"]["shown"], document["alone"]["explains"]) == (0, True)
+    lines = render_trials("nsdi22-01", found).splitlines()
+    assert lines[2] == (
+        "    each run on one set-up, after a phase with opcode WRITE and qps 8 and then a phase with mrs_per_qp 2"
+    )
+    assert "on a set-up of its own: pause in 0 of 3 runs, normal in 3" in lines
+    assert "    it shows there, too: it needs no other set-up and no phase before it" not in lines
+    needless = replace(found, on=SetUp(large), alone=replace(alone, readings=reproduction.trial.readings))
+    lines = render_trials("nsdi22-01", needless).splitlines()
+    assert lines[2] == "    each run on a set-up for mrs_per_qp 2"
+    assert "    it shows there, too: it needs no other set-up and no phase before it" in lines
+
+
 @pytest.mark.parametrize(
     ("now", "same", "reported"),
     [
@@ -266,20 +277,6 @@ def test_counters_that_never_moved_do_not_discriminate(reproduction: Reproductio
     unshown = replace(found, symptom=Symptom.LOSS)
     assert render_reproduction("nsdi22-01", unshown)["signature"]["now"] is None
     assert "not the same symptom: pause in 2" in render_trials("nsdi22-01", unshown).splitlines()
-
-
-def test_a_reproduction_names_the_phases_before_each_run(reproduction: Reproduction) -> None:
-    assert through_json(render_reproduction("a1", reproduction))["set_up"] is None
-    large, own = Workload(qps=64), Workload()
-    places: dict[tuple[Workload, ...], str] = {
-        (large, own): "the last of 3 phases of a set-up",
-        (): "on a set-up with more than it uses",
-    }
-    for before, place in places.items():
-        told = replace(reproduction, on=SetUp(large, before))
-        document = through_json(render_reproduction("a1", told))["set_up"]
-        assert document == {"made_for": render(large), "before": [render(each) for each in before]}
-        assert f"    each run is {place}" in render_trials("a1", told).splitlines()
 
 
 def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Reproduction) -> None:

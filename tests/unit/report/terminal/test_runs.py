@@ -8,13 +8,14 @@ import json
 
 import pytest
 
+from collie.campaign.phases import Place
 from collie.detect.symptom import Outcome, Verdict
 from collie.ports import CampaignStore, Measured, RunRecord, SetupFailed
 from collie.report.terminal.runs import COLUMNS, Row, run_rows, write_csv
 from collie.store import codec
 from collie.store.exports import run_line
 from collie.store.memory import MemoryStore
-from collie.testing.store_suite import MEASUREMENT, VERDICT, WORKLOAD
+from collie.testing.store_suite import MEASUREMENT, VERDICT, WORKLOAD, measured, phase
 from collie.workloads.workload import FIELD_NAMES
 from tests.support.campaigns import HEADER, SPACE, fill
 
@@ -42,6 +43,16 @@ def test_there_is_one_row_per_run_with_a_column_per_dimension(store: CampaignSto
         assert row["loopback"] == str(record.workload.loopback).lower()
         assert row["outcome"] == ("measured" if isinstance(record.result, Measured) else row["outcome"])
         assert bool(row["problem"]) is not isinstance(record.result, Measured)
+
+
+def test_a_row_names_the_set_up_of_its_run_and_the_phase_on_it() -> None:
+    store = MemoryStore(HEADER)
+    for record in (measured(1), phase(2, 2), phase(3, 3), phase(4, 2), phase(5, 3), phase(6, 2)):
+        store.add_run(record)
+    rows = as_csv(list(run_rows(store, SPACE)))
+    assert [(row["set_up"], row["phase"]) for row in rows] == [
+        *(("1", "1"), ("2", "1"), ("3", "1"), ("2", "2"), ("3", "2"), ("2", "3")),
+    ]
 
 
 def test_severity_follows_from_throughput_and_bound(store: CampaignStore) -> None:
@@ -74,7 +85,7 @@ def test_no_text_is_taken_for_a_formula(lead: str) -> None:
 
 def test_a_line_of_results_holds_inputs_outputs_and_verdict() -> None:
     record = RunRecord(7, "search", WORKLOAD, Measured(MEASUREMENT, 20.0), 140.0, VERDICT, "pressure")
-    line = json.loads(json.dumps(run_line(record)))
+    line = json.loads(json.dumps(run_line(record, Place(7, 1))))
     assert line["schema_version"] == 1
     assert line["verdict"] == codec.encode(VERDICT)
     assert set(FIELD_NAMES) <= set(line["workload"])

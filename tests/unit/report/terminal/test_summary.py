@@ -61,6 +61,11 @@ def test_a_mean_size_is_said_in_words(summary: Summary) -> None:
     assert " when the mean message has at least 4 KiB: " in text
 
 
+def test_the_summary_tells_measurements_from_set_ups(summary: Summary) -> None:
+    text = render_summary(HEADER, replace(summary, further_phases=50), 12.3)
+    assert text.startswith("2 anomalies on simulated subsystem F in 71 measurements on 21 set-ups: 30 min")
+
+
 def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
     found = replace(summary.anomalies[0], trials=17, passed=17)
     old = render_summary(HEADER, replace(summary, anomalies=(found,)), 1.0)
