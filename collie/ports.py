@@ -230,7 +230,8 @@ class RunRecord:
 
     Attributes:
         run: number, from 1.
-        purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`, `history`.
+        purpose: `search`, `sibling`, `confirm`, `extract`, `claim`, `control`, `audit`, `repeat`, `history`, `qualify`,
+            `calibrate`, `reproduce`, `gate`.
         finished_at_seconds: testbed time.
         verdict: None before `CampaignStore.annotate`, and for a run without a measurement.
         driven: the counter that the strategy was driving, if any.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,9 +71,10 @@ def space_named(adapters: Adapters, name: str | None, default: str = PAPER) -> S
         raise UsageError(str(error)) from None
 
 
-def recipe_of(adapters: Adapters, choice: TestbedChoice, name: str | None) -> Recipe:
-    """Load a recipe. The default suits the testbed."""
-    return adapters.content.recipe(name or defaults_for(adapters, choice).recipe)
+def recipe_of(adapters: Adapters, choice: TestbedChoice, name: str | None, phases: int | None = None) -> Recipe:
+    """Load a recipe, with another number of phases if given. The default suits the testbed."""
+    recipe = adapters.content.recipe(name or defaults_for(adapters, choice).recipe)
+    return recipe if phases is None else replace(recipe, phases=phases)
 
 
 def known_sets(adapters: Adapters, known: str | None) -> tuple[Mfs, ...]:
@@ -124,6 +125,6 @@ def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tu
 def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:
     """Load all inputs of a choice."""
     space, dropped = pruned_space_of(adapters, choice)
-    recipe = recipe_of(adapters, choice.testbed, choice.recipe)
+    recipe = recipe_of(adapters, choice.testbed, choice.recipe, choice.phases)
     budget = parse_budget(choice.budget or recipe.budget)
     return SearchInputs(space, dropped, recipe, budget, known_sets(adapters, choice.known), limits_of(adapters, choice))

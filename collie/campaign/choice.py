@@ -79,6 +79,7 @@ class SearchChoice:
         fix, limit: dimensions fixed to a value, and dimensions limited from above, as given.
         known: `nsdi22` or a campaign with known anomalies.
         budget: the budget as given, or None for the recipe's budget.
+        phases: limit on the measurements of one set-up, or None for the recipe's. Older campaigns had one each.
         scheduler: address of the dask scheduler whose workers drive the pairs.
         terms: space for an application file that names no space, as the hosts suggested at the start.
         calibrated: whether the campaign began with a calibration recorded by `collie hosts calibrate`.
@@ -100,6 +101,7 @@ class SearchChoice:
     terms: str | None = None
     calibrated: bool = False
     capabilities: Capabilities | None = None
+    phases: int | None = None
 
     def with_absolute_paths(self) -> SearchChoice:
         """Return the same choice for any working directory."""
@@ -119,7 +121,7 @@ class SearchChoice:
         yield from (("space", self.space), ("recipe", self.recipe), ("known", self.known))
         yield from (("fix", each) for each in self.fix)
         yield from (("limit", each) for each in self.limit)
-        yield from (("budget", self.budget), ("seed", self.seed))
+        yield from (("budget", self.budget), ("phases", self.phases), ("seed", self.seed))
         yield from (("pairs", None if self.pairs == 1 else self.pairs), ("scheduler", self.scheduler))
         for name, limit, unit in (
             ("max-pause-per-second", self.safety.pause_per_second, "s"),
@@ -141,7 +143,7 @@ class SearchChoice:
         Raises:
             StoreError: another program wrote the settings.
         """
-        own = {name: value for name, value in settings.items() if name != GATE}
+        own = {"phases": 1} | {name: value for name, value in settings.items() if name != GATE}
         try:
             chosen: SearchChoice = typed(cls, own)
             if not 1 <= chosen.pairs <= MAX_PAIRS:

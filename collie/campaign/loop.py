@@ -35,22 +35,24 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 from collie.campaign.budget import BudgetSpent
 from collie.campaign.events import AnomalyConfirmed, AnomalyMerged, SuspicionDropped
 from collie.campaign.explain import Explainer, at_least, typical_of
+from collie.campaign.history import probing_after, tracing
 from collie.campaign.lanes import Lane, LaneLost, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.summary import Summary, Unconfirmed
 from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
 from collie.campaign.trust import Trust
 from collie.detect.confirm import Confirmed, confirm
+from collie.detect.reading import reading_of
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
-from collie.search.phases import roomy
+from collie.search.phases import answers, roomy
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.feature import Mfs
@@ -67,6 +69,12 @@ _MAX_OUTAGES = 3
 _PHASE_TRIES = 20
 """Number of consecutive covered or refused proposals after which a set-up has no further phase."""
 
+_REPEATED = 20
+"""One of so many normal later phases is repeated on a set-up of its own."""
+_ALIKE = 0.1
+"""Share by which the throughput of such a phase may differ."""
+_MAX_TRACED = 10
+"""Limit on suspicions that are looked for after the phases before them."""
 _QUIET = 4
 """Number of set-ups without a suspicion after which an observation is followed that looked familiar."""
 
@@ -86,6 +94,14 @@ class _Proposal:
     driven: str | None
     temperature: float | None
     doubted: ConfirmedAnomaly | None = None
+
+
+class _Phase(NamedTuple):
+    """A proposal that ran, and the set-up that it was a phase of, as it was before."""
+
+    proposal: _Proposal
+    record: RunRecord
+    on: SetUp | None
 
 
 class _SetAside(Exception):
@@ -123,6 +139,8 @@ class SearchLoop:
         self._trust = Trust(recipe.confirmation, recipe.noise)
         self._explainer = Explainer(measurer, self._triage, known, space, recipe, self._trust, sink, self._drive)
         self._unconfirmed: list[Unconfirmed] = []
+        self._carried: list[bool] = []
+        self._normal_phases = self._traced = 0
 
     def run(self) -> Summary:
         """Search until the budget is spent or the space is covered. Raises `TestbedError`."""
@@ -179,6 +197,8 @@ class SearchLoop:
             ended_by=ended_by,
             trust=self._trust.reliability,
             unconfirmed=tuple(self._unconfirmed),
+            repeated_phases=len(self._carried),
+            changed_phases=sum(self._carried),
             discovery_estimate=self._triage.discovery_estimate,
             lost=tuple(self._measurer.lost.values()),
             pairs=self._pairs,
@@ -195,26 +215,43 @@ class SearchLoop:
             await self._audit(lane, doubted, first.workload)
             return True
         made_for = roomy(self._space, first.workload) if self._recipe.phases > 1 else None
-        phases = [await self._recorded(lane, first, PhaseOf(made_for, first=True) if made_for else None)]
-        while made_for is not None and lane.set_up is not None and len(phases) < self._recipe.phases:
-            proposal = self._phase(lane.set_up)
-            if proposal is None or proposal.doubted is not None:
-                self._kept += [proposal] if proposal is not None else []
-                break
-            phases.append(await self._recorded(lane, proposal, PhaseOf(made_for)))
+        if made_for is None:
+            phases = [await self._recorded(lane, first, None)]
+        else:
+            phases = [await self._recorded(lane, first, SetUp(made_for))]
+            while lane.set_up is not None and len(phases) < self._recipe.phases:
+                proposal = self._phase(lane.set_up)
+                if proposal is None or proposal.doubted is not None:
+                    self._kept += [proposal] if proposal is not None else []
+                    break
+                phases.append(await self._recorded(lane, proposal, lane.set_up))
         # A verdict can take a run of the plain sibling, which ends the set-up. So the phases are judged afterwards.
-        await self._measurer.measuring_siblings(lane, [record for _, record in phases])
-        for proposal, record in phases:
+        await self._measurer.measuring_siblings(lane, [record for _, record, _ in phases])
+        for proposal, record, on in phases:
             lane.driven, lane.temperature = proposal.driven, proposal.temperature
-            self._heard(lane, record, await self._measurer.judging_record(lane, record))
+            verdict = await self._measurer.judging_record(lane, record)
+            self._heard(lane, record, verdict, on)
+            if on is not None and on.before and verdict is not None and verdict.is_normal:
+                await self._repeat(lane, record)
         return True
+
+    async def _repeat(self, lane: Lane, record: RunRecord) -> None:
+        """Run one of `_REPEATED` normal later phases again, on a set-up of its own, and note whether that differs."""
+        self._normal_phases += 1
+        if self._normal_phases % _REPEATED or not isinstance(record.result, Measured):
+            return
+        fresh = await self._measurer.probing(lane, record.workload, "repeat")
+        if fresh is not None and not fresh.verdict.is_inconclusive:
+            then = reading_of(fresh.verdict, record.result.measurement).delivered_bps or 0.0
+            changed = abs(then - (fresh.delivered_bps or 0.0)) > _ALIKE * max(then, fresh.delivered_bps or 0.0)
+            self._carried.append(changed or fresh.verdict.is_anomalous)
 
     def _phase(self, set_up: SetUp) -> _Proposal | None:
         """Return a proposal that fits a set-up, or None. The last one that does not is kept for a set-up of its own."""
         other = None
         for _ in range(_PHASE_TRIES):
             proposal = self._proposal(set_up)
-            if proposal is not None and set_up.misfit(proposal.workload) is None:
+            if proposal is not None and self._space.misfit(proposal.workload, set_up.made_for) is None:
                 return proposal
             other = proposal or other
         if other is not None:
@@ -239,15 +276,16 @@ class SearchLoop:
             return None
         return _Proposal(workload, driven, temperature)
 
-    async def _recorded(self, lane: Lane, proposal: _Proposal, on: PhaseOf | None) -> tuple[_Proposal, RunRecord]:
+    async def _recorded(self, lane: Lane, proposal: _Proposal, on: SetUp | None) -> _Phase:
         lane.driven, lane.temperature = proposal.driven, proposal.temperature
+        phase_of = PhaseOf(on.made_for, first=not on.before) if on is not None else None
         try:
-            return proposal, await self._measurer.recording(lane, proposal.workload, "search", on)
+            return _Phase(proposal, await self._measurer.recording(lane, proposal.workload, "search", phase_of), on)
         except LaneLost:
             self._again.append(proposal.workload)
             raise
 
-    def _heard(self, lane: Lane, record: RunRecord, verdict: Verdict | None) -> None:
+    def _heard(self, lane: Lane, record: RunRecord, verdict: Verdict | None, on: SetUp | None) -> None:
         """Tell the strategy of a run. An anomalous one becomes a suspicion."""
         workload = record.workload
         if isinstance(record.result, SetupFailed) and record.result.of_outage and self._propose_again(record):
@@ -262,7 +300,7 @@ class SearchLoop:
         self._outages.pop(workload, None)
         measurement = record.result.measurement
         if verdict is not None and verdict.is_anomalous:
-            suspicion = Suspicion(workload, verdict, measurement, record.run, lane)
+            suspicion = Suspicion(workload, verdict, measurement, record.run, lane, on=on)
             if self._triage.observe(suspicion):
                 self._tell(suspicion, found=True)
         else:
@@ -353,13 +391,38 @@ class SearchLoop:
             self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain)
             self._sink.on_event(AnomalyConfirmed(anomaly))
         elif not confirmation.confirmed:
-            self._drop(suspicion, confirmation)
+            if not (refuted and await self._shows_after(lane, suspicion, symptom)):
+                self._drop(suspicion, confirmation)
             return
         for observation in suspicion.proposals:
             self._tell(observation, found=found)
         if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair cannot be compared with another
             self._measurer.retire(lane, f"{suspicion.verdict.reason}; another pair does not show it")
             raise _SetAside
+
+    async def _shows_after(self, lane: Lane, suspicion: Suspicion, symptom: Symptom) -> bool:
+        """Whether a suspicion that does not show alone shows after what came before it on its set-up.
+
+        Then it is an anomaly with that history. Its set is not looked for.
+        """
+        on = suspicion.on
+        if on is None or (not on.before and on.is_own(suspicion.workload)) or self._traced >= _MAX_TRACED:
+            return False
+        self._traced += 1
+        after = await tracing(self._measurer, lane, suspicion.workload, on, "confirm", symptom)
+        if after is None:
+            return False
+        probes = confirm(suspicion.workload, symptom, self._trust.rule, self._recipe.confirmation.void_runs)
+        confirmation, _ = await self._drive(lane, probes, "confirm", self._confirming_floor(suspicion), after=after)
+        if not confirmation.confirmed:
+            return False
+        anomaly = self._anomaly(suspicion, symptom, confirmation)
+        anomaly = replace(anomaly, history=after.before, made_for=after.made_for)
+        self._triage.confirmed(suspicion, anomaly, explain=False)
+        self._sink.on_event(AnomalyConfirmed(anomaly))
+        for observation in suspicion.proposals:
+            self._tell(observation, found=True)
+        return True
 
     def _confirming_floor(self, suspicion: Suspicion) -> float:
         if suspicion.verdict.symptom is not Symptom.LOW_THROUGHPUT:
@@ -441,11 +504,12 @@ class SearchLoop:
         purpose: str,
         floor: float = 0.0,
         about: Observation | None = None,
+        after: SetUp | None = None,
     ) -> tuple[Result, int]:
         """Measure the workloads that a generator yields and send it the verdicts. Return its result and run count.
 
         A verdict below the `floor` counts as normal. Questions `about` an observation are phases where they fit, and
-        are judged as far as its symptom goes.
+        are judged as far as its symptom goes. Each run comes `after` the phases of a set-up, if there are any.
         """
         asked = about.verdict.symptom if about is not None and self._recipe.phases > 1 else None
         runs, answer = 0, None
@@ -454,7 +518,10 @@ class SearchLoop:
                 probe = probes.send(answer)
                 before = lane.runs
                 on = self._phase_of(lane, probe, about) if self._recipe.phases > 1 and purpose != "confirm" else None
-                reading = await self._measurer.probing(lane, probe, purpose, on, asked)
+                if after is not None:
+                    reading = await probing_after(self._measurer, lane, probe, after, purpose)
+                else:
+                    reading = await self._measurer.probing(lane, probe, purpose, on, asked)
                 answer = at_least(reading.verdict, floor) if reading else None
                 runs += lane.runs - before
                 await self._measurer.require_working(lane)
@@ -472,7 +539,7 @@ class SearchLoop:
         """
         if about is None:
             return PhaseOf(probe, first=True)
-        if lane.set_up is not None and lane.set_up.misfit(probe) is None:
+        if lane.set_up is not None and answers(self._space, probe, lane.set_up):
             return PhaseOf(lane.set_up.made_for)
         likely = [about.workload, self._space.base]
         if about.verdict.symptom is Symptom.LOW_THROUGHPUT:

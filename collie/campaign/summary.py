@@ -41,6 +41,8 @@ class Summary:
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust, discovery_estimate: None with too little data.
         further_phases: number of runs on a set-up that an earlier run made.
+        repeated_phases: number of normal later phases that ran again on a set-up of their own.
+        changed_phases: those of `repeated_phases` that then were anomalous or had another throughput.
         unconfirmed: suspicions that showed again, but too rarely.
         set_aside: pairs that differ from the others or were lost, with the reason.
         path_killers: the last run of each proposal that always ended in a dead data path.
@@ -61,6 +63,8 @@ class Summary:
     set_aside: Mapping[str, str] = field(default_factory=dict)
     path_killers: tuple[RunRecord, ...] = ()
     further_phases: int = 0
+    repeated_phases: int = 0
+    changed_phases: int = 0
 
     @property
     def set_ups(self) -> int:

@@ -20,6 +20,7 @@ from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
@@ -57,11 +58,13 @@ class Suspicion(Observation):
         refuted: another lane did not reproduce it. The lane that observed it then tests whether it is itself the cause.
         taken: whether a lane is confirming it.
         proposed: whether the strategy proposed it. It did not propose a sick plain sibling.
+        on: the set-up that it was a phase of, with the phases before it.
     """
 
     run: int
     lane: Lane
     proposed: bool = True
+    on: SetUp | None = None
     refuted: bool = False
     taken: bool = False
     repetitions: list[Observation] = field(default_factory=list)

@@ -58,6 +58,12 @@ from collie.wiring import ADAPTERS
     metavar="10h|45m|800runs",
     help="Budget: a time, or a number of runs. Each phase of a set-up is a run.  [default: the recipe's]",
 )
+@click.option(
+    "--phases",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Limit on the measurements of one set-up; 1 is the paper's way.  [default: the recipe's]",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
     "--pairs", type=click.IntRange(1, MAX_PAIRS), default=1, show_default=True, help="Pairs that measure at once."
@@ -170,6 +176,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         options["shared_port"],
         options["pairs"],
         None if options["scheduler"] == campaigns.NO_SCHEDULER else options["scheduler"],
+        phases=options["phases"],
     )
     name = "lab" if (options["hosts"] or "").lower() == LAB else Path(options["hosts"] or testbed.subsystem).stem
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

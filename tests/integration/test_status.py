@@ -132,10 +132,23 @@ def test_measurements_are_told_from_set_ups(capsys: pytest.CaptureFixture[str]) 
     assert run(["status", "one"]) == 0
     assert "phases 1.7 runs on each of 3 set-ups" in capsys.readouterr().out
     assert run(["runs", "one"]) == 0
-    assert "3 on 2" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    assert "3 on 2" in table
+    assert "1 on 2" not in table, "that is the run that made it"
     assert run(["runs", "one", "--last", "2", "--format", "jsonl"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["run"], line["set_up"], line["phase"]) for line in lines] == [(4, 2, 3), (5, 5, 1)]
+
+
+def test_a_search_says_on_how_many_set_ups_it_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.yaml").write_text("strategy: guided\nphases: 8\n")
+    words = ["search", "--seed", "1", "--recipe", "mine.yaml", "--budget", "40runs", "--campaign", "one"]
+    assert run([*words, "--format", "json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    lines = [json.loads(line) for line in Path("one/results.jsonl").read_text().splitlines()]
+    assert summary["runs"] == len(lines) == 40
+    assert summary["set_ups"] == len({line["set_up"] for line in lines}) < 40
+    assert status(capsys)["set_ups"] == summary["set_ups"]
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,8 @@ def render_search(
         "path_killers": [{"run": each.run, "workload": render(each.workload)} for each in summary.path_killers],
         "pairs": summary.pairs,
         "pairs_set_aside": dict(summary.set_aside),
+        "repeated_phases": summary.repeated_phases,
+        "changed_phases": summary.changed_phases,
         "unconfirmed": [_unconfirmed(suspicion) for suspicion in summary.unconfirmed],
         "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],
     }

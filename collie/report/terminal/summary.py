@@ -12,6 +12,7 @@ from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun, Phase
 from collie.campaign.summary import Score, Summary, Unconfirmed
 from collie.detect.bounds import Bound
+from collie.detect.interval import wilson
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
@@ -165,6 +166,10 @@ def _notes(summary: Summary) -> Iterator[str]:
         )
     if summary.ended_by == "coverage":
         yield "Ended early: what was found explains all that could still be proposed."
+    if (carried := wilson(summary.changed_phases, summary.repeated_phases)) is not None:
+        repeated = format_count(summary.repeated_phases, "normal phase")
+        differed = f"{summary.changed_phases} of {repeated} differed on a set-up of its own"
+        yield f"{differed}: carry-over in {interval(carried)}."
     if summary.trust:
         yield f"{_capital(summary.trust.sentence)}."
     if summary.discovery_estimate:

@@ -179,6 +179,14 @@ def test_a_run_of_an_earlier_collie_names_no_data_path() -> None:
     assert (decoded.measurement.health.data_path, decoded.measurement.health.queue_fill_ratio) == (None, None)
 
 
+def test_a_set_up_of_an_earlier_collie_ended_with_its_run() -> None:
+    written = codec.encode_result(phase(1, 1).result)
+    assert written.pop("stands") is True
+    earlier = codec.decode_result(written)
+    assert isinstance(earlier, Measured)
+    assert not earlier.stands
+
+
 def test_a_run_of_an_earlier_collie_had_no_victim() -> None:
     written = codec.encode_result(measured(1).result)
     assert written.pop("victim") == {"alone_bps": 27e6, "beside_bps": None}

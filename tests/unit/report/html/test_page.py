@@ -18,7 +18,7 @@ from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html.page import environment, render_report, write_page, write_report
-from collie.report.html.representative_runs import simplest_run
+from collie.report.html.representative_runs import number_of, sibling_run, simplest_run
 from collie.report.html.unanswered import unanswered
 from collie.report.html.view import campaign_view
 from collie.search.likely_cause import DiscriminatingCounter, hint
@@ -118,19 +118,29 @@ def test_the_page_names_the_phases_that_it_displays() -> None:
 
 
 def test_a_run_on_a_set_up_of_its_own_stands_for_its_workload() -> None:
-    """A phase of a larger set-up shows the same, or what the set-up brought about."""
+    """A phase of a larger set-up can show what the set-up brought about."""
     store = MemoryStore(HEADER)
     fill(store)
-    anomaly, records = store.anomalies()[0], list(store.runs())
-    shown = [r for r in records if r.workload == anomaly.workload and isinstance(r.result, Measured)]
-    roomy = anomaly.workload.with_(qps=2 * anomaly.workload.qps)
-    for alone in (shown[0], shown[-1]):
-        phases = [r if r is alone else replace(r, set_up=1, made_for=roomy) for r in records]
-        assert simplest_run(anomaly, phases) == alone
-        same = [r if r is alone else replace(r, set_up=1, made_for=anomaly.workload) for r in records]
-        assert simplest_run(anomaly, same).run == simplest_run(anomaly, records).run, "it is the same set-up"  # type: ignore[union-attr]
-    nothing_else = [replace(r, set_up=1, made_for=roomy) for r in records]
-    assert simplest_run(anomaly, nothing_else) is not None
+    anomaly, records = store.anomalies()[1], list(store.runs())
+    looping = next(r for r in records if r.workload == anomaly.workload)
+    siblings = [r for r in records if r.workload == plain_sibling(anomaly.workload, SPACE)]
+    for chosen, same in (
+        (simplest_run, [r for r in records if r.workload == anomaly.workload]),
+        (lambda _, runs: sibling_run(looping, runs, SPACE), siblings),
+    ):
+        measured = [r for r in same if isinstance(r.result, Measured)]
+        assert len(measured) > 2
+        usual = chosen(anomaly, records)
+        for alone in (measured[0], measured[-1]):
+            larger = [r if r is alone else _phase(r, qps=1024) for r in records]
+            assert chosen(anomaly, larger) == alone
+            equal = [r if r is alone else _phase(r) for r in records]
+            assert number_of(chosen(anomaly, equal)) == number_of(usual), "its set-up would be the same"
+        assert number_of(chosen(anomaly, [_phase(r, qps=1024) for r in records])) == number_of(usual)
+
+
+def _phase(record: RunRecord, **larger: int) -> RunRecord:
+    return replace(record, set_up=1, made_for=record.workload.with_(**larger))
 
 
 def test_the_page_compares_with_the_plain_sibling(html: str) -> None:
