@@ -12,7 +12,7 @@ from collie.campaign.events import AnomalyExplained, AnomalyMerged, RunFinished
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
 from collie.campaign.summary import Summary
-from collie.campaign.triage import ConfirmedAnomaly, Triage
+from collie.campaign.triage import ConfirmedAnomaly, Observation, Triage
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels
@@ -23,6 +23,7 @@ from collie.search.strategy import Answer
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import QpType, Workload
 from tests.support.planted import HEADER, LOOPBACK, SPACE
 from tests.support.searches import RANDOM, search
@@ -47,6 +48,9 @@ class Scripted:
 
     def ask(self) -> Workload:
         return self.proposals.pop(0) if self.proposals else SPACE.base
+
+    def ask_on(self, _set_up: SetUp) -> Workload | None:
+        return self.ask()
 
     def tell(self, workload: Workload, _answer: Answer) -> None:
         self.told.append(workload)
@@ -96,7 +100,7 @@ def test_a_covered_anomaly_is_joined_only_after_its_controls() -> None:
 
 def test_a_second_cause_behind_a_covered_anomaly_takes_its_place_and_is_explained_later() -> None:
     store = EveryState()
-    summary, sink = campaign([Planted(LOOPBACK), Planted(SGES)], [FIRST, COVERED], store)
+    summary, sink = campaign([Planted(LOOPBACK), Planted(SGES, severity=0.8)], [FIRST, COVERED], store)
     assert sink.of(AnomalyMerged) == []
     first, second = summary.anomalies
     assert (first.mfs, second.mfs) == (LOOPBACK, SGES)
@@ -124,11 +128,12 @@ def test_a_second_cause_that_needs_the_same_conditions_is_explained_inside_the_f
 @pytest.mark.parametrize("related_first", [True, False])
 def test_anomalies_like_an_explained_one_are_explained_last(related_first: bool) -> None:
     triage, explained = triage_with_one_explained()
+    sighting = Observation(SPACE.base, explained.verdict, explained.measurement)
     related = ConfirmedAnomaly(
-        SPACE.base, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"), sightings=9
+        SPACE.base, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"), [sighting] * 9
     )
     other = replace(explained.verdict, symptom=Symptom.UNFAIRNESS)
-    fresh = ConfirmedAnomaly(SPACE.base, other, explained.measurement, replace(explained.anomaly, id="a3"), sightings=1)
+    fresh = ConfirmedAnomaly(SPACE.base, other, explained.measurement, replace(explained.anomaly, id="a3"), [sighting])
     triage.waiting += [related, fresh] if related_first else [fresh, related]
     assert triage.due(5, lambda _explanations: False) is None
     assert triage.due(1, lambda _explanations: False) is fresh
@@ -136,7 +141,7 @@ def test_anomalies_like_an_explained_one_are_explained_last(related_first: bool)
     triage.waiting.remove(fresh)
     assert triage.due(1, lambda _explanations: False) is None
     assert triage.due(1, lambda _explanations: True) is related
-    related.inside = LOOPBACK  # compared: another cause
+    related.floor = 0.5  # compared: another cause adds to the first
     assert triage.due(1, lambda _explanations: False) is related
 
 

@@ -300,7 +300,7 @@ def test_probes_that_need_a_sibling_are_asked_less_often() -> None:
     with_siblings, without = 0, 0
     for seed in range(6):
         mfs, workload = planted_at(seed)
-        _, asked = run(workload, planted(mfs), has_bound=has_sibling)
+        _, asked = run(workload, planted(mfs), cost=lambda w: 1.0 if has_sibling(w) else 1.5)
         _, unaware = run(workload, planted(mfs))
         with_siblings += sum(not has_sibling(probe) for probe in asked)
         without += sum(not has_sibling(probe) for probe in unaware)
