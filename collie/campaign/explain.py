@@ -18,6 +18,7 @@ from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
 from collie.search.discriminating_counters import rank
 from collie.search.extract import Judgements, MfsExtraction, Surroundings, claim, nothing_measured
 from collie.search.joins import Explained, compare, is_more_severe, predicts, reduced
+from collie.search.phases import answers
 from collie.search.recipe import Recipe
 from collie.workloads.feature import Condition, Mfs
 from collie.workloads.space import Space, widen_to_untested
@@ -123,7 +124,8 @@ class Explainer:
         )
 
     def _cost(self, lane: Lane, anomaly: Anomaly, probe: Workload) -> float:
-        own = self._measurer.cost(lane, probe) if self._recipe.phases > 1 else 1.0
+        is_phase = self._recipe.phases > 1 and answers(self._space, probe, lane.set_up)
+        own = self._measurer.phase_cost if is_phase else 1.0
         needs_sibling = anomaly.symptom is Symptom.LOW_THROUGHPUT and not self._measurer.knows_bound(probe)
         return own + _SIBLING_COST * needs_sibling
 

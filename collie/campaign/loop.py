@@ -52,7 +52,7 @@ from collie.detect.reading import reading_of
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
-from collie.search.phases import roomy
+from collie.search.phases import answers, roomy
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.feature import Mfs
@@ -208,7 +208,11 @@ class SearchLoop:
 
     async def _step(self, lane: Lane) -> bool:
         """Make a set-up for one proposal, and run those that fit as its phases. Return whether any was run."""
-        first = self._proposal(None)
+        first = (
+            self._kept.pop(0)
+            if self._kept
+            else self._vetted(self._again.pop(0) if self._again else self._strategy.ask())
+        )
         if first is None:
             return False
         if (doubted := first.doubted) is not None:
@@ -250,19 +254,19 @@ class SearchLoop:
         """Return a proposal that fits a set-up, or None. The last one that does not is kept for a set-up of its own."""
         other = None
         for _ in range(_PHASE_TRIES):
-            proposal = self._proposal(set_up)
-            if proposal is not None and set_up.misfit(proposal.workload) is None:
+            workload = self._again.pop(0) if self._again else self._strategy.ask_on(set_up)
+            if workload is None:
+                break
+            proposal = self._vetted(workload)
+            if proposal is not None and self._space.misfit(proposal.workload, set_up.made_for) is None:
                 return proposal
             other = proposal or other
         if other is not None:
             self._kept.append(other)
         return None
 
-    def _proposal(self, on: SetUp | None) -> _Proposal | None:
-        """Return the next proposal that is to be run, or None if the next one is covered or refused."""
-        if on is None and self._kept:
-            return self._kept.pop(0)
-        workload = self._again.pop(0) if self._again else self._strategy.ask(on)
+    def _vetted(self, workload: Workload) -> _Proposal | None:
+        """Return a proposal that is to be run, or None if it is covered or refused."""
         driven, temperature = self._strategy.driven, self._strategy.temperature
         if self._recipe.skip_known and self._known.covers(workload):
             if (doubted := self._triage.to_audit(workload, self._recipe.audits)) is not None:
@@ -539,7 +543,7 @@ class SearchLoop:
         """
         if about is None:
             return PhaseOf(probe, first=True)
-        if lane.set_up is not None and lane.set_up.misfit(probe) is None:
+        if lane.set_up is not None and answers(self._space, probe, lane.set_up):
             return PhaseOf(lane.set_up.made_for)
         likely = [about.workload, self._space.base]
         if about.verdict.symptom is Symptom.LOW_THROUGHPUT:

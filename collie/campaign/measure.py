@@ -268,10 +268,10 @@ class Measurer:
         """Return the mean time of a run with a set-up of its own."""
         return self._pace.whole
 
-    def cost(self, lane: Lane, workload: Workload) -> float:
-        """Return the time of the next run on a lane, in units of that of a run with a set-up of its own."""
-        fits = lane.set_up is not None and lane.set_up.misfit(workload) is None
-        return self._pace.phase if fits else 1.0
+    @property
+    def phase_cost(self) -> float:
+        """Return the mean time of a further phase, in units of that of a run with a set-up of its own."""
+        return self._pace.phase
 
     @property
     def budget_share(self) -> float:

@@ -77,7 +77,11 @@ class Annealing:
         """The temperature, or None during ranking."""
         return self._temperature if self._stages.objective else None
 
-    def ask(self, on: SetUp | None = None) -> Workload:  # noqa: ARG002 - it proposes neighbours, whatever they cost
+    def ask_on(self, _set_up: SetUp) -> Workload | None:
+        """Propose what comes next, whether it fits or not: the next point follows from the present one."""
+        return self.ask()
+
+    def ask(self) -> Workload:
         """Propose a random point or a neighbour of the current point."""
         if self._current is not None:
             try:

@@ -134,7 +134,11 @@ class BayesianSearch:
         """The counter of this stage, or None during ranking."""
         return self._stages.driven
 
-    def ask(self, on: SetUp | None = None) -> Workload:  # noqa: ARG002 - it proposes neighbours, whatever they cost
+    def ask_on(self, _set_up: SetUp) -> Workload | None:
+        """Propose what comes next, whether it fits or not: the next point follows from the present one."""
+        return self.ask()
+
+    def ask(self) -> Workload:
         """Propose the sampler's suggestion, or a random point."""
         objective = self._stages.objective
         if objective is None or self._refused >= _PATIENCE:

@@ -172,9 +172,10 @@ class Evidence:
         reproduced = [workload for workload, votes in self._votes.items() if self._reproduces(votes)]
         inside = [workload for workload in reproduced if mfs is not None and mfs.covers(workload)]
         found = inside or reproduced or [self.finding]
-        # All runs of a workload share the error of its bound, so that repeats do not make a bare margin sure.
-        clear = [workload for workload in found if self._votes[workload].margin >= _BARE_MARGIN]
-        return min(clear or found, key=self._plainness.complexity)
+        if self._symptom is Symptom.LOW_THROUGHPUT:
+            # All runs of a workload share the error of its bound, so that repeats do not make a bare margin sure.
+            found = [workload for workload in found if self._votes[workload].margin >= _BARE_MARGIN] or found
+        return min(found, key=self._plainness.complexity)
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
         """Whether a workload reproduced the anomaly clearly or often enough to replace the finding.

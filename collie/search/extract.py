@@ -52,6 +52,7 @@ from collie.search.candidates import Candidate, Candidates
 from collie.search.draws import draw_inside
 from collie.search.evidence import Evidence
 from collie.search.hypotheses import entropy
+from collie.search.phases import answers
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
@@ -206,6 +207,7 @@ class MfsExtraction:
         self._doubted: Candidate | None = None
         self._open: Candidate | None = None
         self._settled = self._finished = self._began = False
+        self._alone: set[Workload] = set()
         self.mfs = Mfs(())
         self.fresh: list[bool] = []
 
@@ -234,6 +236,11 @@ class MfsExtraction:
                 self._finished = True
                 break
             rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
+            if self._around.set_up() is not None and start not in self._alone:
+                self._alone.add(start)  # on a set-up with room for other phases it may show what it does not show alone
+                yield from self._run(self._candidates.candidate(start))
+                self._open = self._question()
+                continue
             drawn = _drawn_inside(self.mfs, start, self._around, self._rng, rest_plain=rest_plain)
             verdict = yield from self._run(self._candidates.candidate(drawn))
             if verdict is not None and not verdict.is_inconclusive:
@@ -287,7 +294,7 @@ class MfsExtraction:
             outside = [
                 other
                 for other in islice(breakings(drawn, self.mfs, condition, self._around.space), _BREAKINGS)
-                if set_up is not None and set_up.misfit(other) is None and not self._around.known(other)
+                if set_up is not None and answers(self._around.space, other, set_up) and not self._around.known(other)
             ]
             if outside:
                 return self._candidates.candidate(self._rng.choice(outside))

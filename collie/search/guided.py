@@ -146,11 +146,22 @@ class Guided:
         """The counter that the last proposal was meant to drive."""
         return self._counters[self._goal.counter] if self._goal else None
 
-    def ask(self, on: SetUp | None = None) -> Workload:
-        """Propose a workload."""
+    def ask(self) -> Workload:
+        """Propose a workload. Plain traffic comes first."""
         self._goal = None
-        if self._plain:
-            return self._plain.pop(0)
+        return self._plain.pop(0) if self._plain else self._proposed(None)
+
+    def ask_on(self, set_up: SetUp) -> Workload | None:
+        """Propose a workload that fits a set-up. While plain traffic is left, nothing else is proposed."""
+        self._goal = None
+        if not self._plain:
+            return self._proposed(set_up)
+        plain = next((plain for plain in self._plain if set_up.misfit(plain) is None), None)
+        if plain is not None:
+            self._plain.remove(plain)
+        return plain
+
+    def _proposed(self, on: SetUp | None) -> Workload:
         self._asked += 1
         fitting = [
             index

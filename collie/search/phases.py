@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from collie.workloads.dimension import Choice, Dimension
-from collie.workloads.setup import SetUp, made_for_all, misfit
+from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.space import Space
 from collie.workloads.workload import Direction, Workload
 
@@ -19,16 +19,27 @@ _FLOWS = {"direction": Direction.BIDIRECTIONAL, "loopback": True}
 def roomy(space: Space, workload: Workload, *others: Workload) -> Workload:
     """Return the workload whose set-up serves phases like this one with more flows, and with the others' capacities.
 
-    Flows and capacities that break a limit of the space are left out.
+    Flows and capacities that break a limit of the space are left out. The gather lists stay as long as the workload's:
+    longer ones make longer work requests, which caches hold fewer of.
     """
     flows = {
         name: most
         for name, most in _FLOWS.items()
         if isinstance(dimension := space.dimensions.get(name), Choice) and most in dimension.values
     }
-    larger = [made_for_all((workload, *others[:count])) for count in range(len(others), 0, -1)]
+    larger = [
+        made_for_all((workload, *others[:count])).with_(sge_count=workload.sge_count)
+        for count in range(len(others), 0, -1)
+    ]
     choices = (*(large.with_(**flows) for large in larger), workload.with_(**flows), *larger)
-    return next((each for each in choices if space.allows(each) and misfit(workload, each) is None), workload)
+    return next((each for each in choices if space.allows(each) and space.misfit(workload, each) is None), workload)
+
+
+def answers(space: Space, workload: Workload, on: SetUp | None) -> bool:
+    """Whether a question on a workload can be a phase of the set-up that stands: it fits, with gather lists as long."""
+    return (
+        on is not None and space.misfit(workload, on.made_for) is None and workload.sge_count == on.made_for.sge_count
+    )
 
 
 def on_set_up(set_up: SetUp | None, pick: Pick) -> Pick:

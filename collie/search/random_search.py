@@ -21,9 +21,13 @@ class RandomSearch:
         self._space = space
         self._rng = rng
 
-    def ask(self, on: SetUp | None = None) -> Workload:
+    def ask(self) -> Workload:
         """Draw a workload."""
-        return self._space.construct(on_set_up(on, drawn_uniformly(self._rng)))
+        return self._space.sample(self._rng)
+
+    def ask_on(self, set_up: SetUp) -> Workload | None:
+        """Draw a workload that fits a set-up."""
+        return self._space.construct(on_set_up(set_up, drawn_uniformly(self._rng)))
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn nothing."""

@@ -49,8 +49,12 @@ class Strategy(Protocol):
         """The falling temperature, which scales the chance to accept a worse point, or None."""
         ...
 
-    def ask(self, on: SetUp | None = None) -> Workload:
-        """Propose a workload of the space. One that fits the set-up that stands costs little."""
+    def ask(self) -> Workload:
+        """Propose a workload of the space."""
+        ...
+
+    def ask_on(self, set_up: SetUp) -> Workload | None:
+        """Propose a workload while a set-up stands, or None to end it. What fits the set-up costs little."""
         ...
 
     def tell(self, workload: Workload, answer: Answer) -> None:

@@ -40,7 +40,7 @@ class TestbedSuite:
         Workload(direction=Direction.BIDIRECTIONAL, qps=4, messages=(64, 65536)),
         Workload(loopback=True),
     )
-    phases: Sequence[Workload] = (
+    phases: tuple[Workload, ...] = (
         Workload(direction=Direction.BIDIRECTIONAL),
         Workload(opcode=Opcode.READ),
         Workload(opcode=Opcode.SEND, messages=(64, 1024), wqe_batch=4),

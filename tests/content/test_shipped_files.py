@@ -218,6 +218,41 @@ def test_keys_of_a_recipe_of_the_first_release_are_read_and_their_present_names_
     ]
 
 
+LATER = """\
+strategy: guided
+confirmation:
+  needed: 3
+  runs: 9
+  clear_pause: 0.01
+  healthy_false_positive_rate: 0.04
+extraction:
+  false_positive_rate: 0.03
+  false_negative_rate: 0.02
+"""
+
+
+def test_keys_of_later_releases_are_moved_to_the_noise_or_remarked_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "mine.yaml").write_text(LATER)
+    recipe = load_recipe(str(tmp_path / "mine.yaml"))
+    assert (recipe.noise.stray_rate, recipe.noise.miss_rate) == (0.04, 0.02)
+    assert recipe.confirmation.runs == 9
+    assert [message.partition("mine.yaml")[2].partition(";")[0] for message in caplog.messages] == [
+        ":6: healthy_false_positive_rate is now called noise: stray_rate",
+        ":9: false_negative_rate is now called noise: miss_rate",
+        ":3: needed is no longer used and is not read",
+        ":5: clear_pause is no longer used and is not read",
+        ":8: false_positive_rate is no longer used and is not read",
+    ]
+
+
+def test_an_old_key_does_not_replace_the_rate_that_the_noise_states(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(LATER + "noise:\n  stray_rate: 0.02\n")
+    with pytest.raises(ContentError, match="healthy_false_positive_rate"):
+        load_recipe(str(tmp_path / "mine.yaml"))
+
+
 def test_a_recipe_with_both_names_of_a_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(FORMER + "explain_after_sightings: 4\n")
     with pytest.raises(ContentError, match="put_off"):

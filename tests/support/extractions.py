@@ -10,7 +10,7 @@ import numpy as np
 from collie.content.spaces import load_space
 from collie.detect.noise import Noise
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.search.extract import Extracted, Surroundings, costs_nothing_more, extract
+from collie.search.extract import Extracted, Surroundings, costs_one_run, extract
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import CandidateLimits
 from collie.search.recipe import Extraction
@@ -34,11 +34,11 @@ def run(
     policy: Extraction | None = None,
     known: Callable[[Workload], bool] = never,
     measured: Sequence[tuple[Workload, Verdict]] = (),
-    has_bound: Callable[[Workload], bool] = costs_nothing_more,
+    cost: Callable[[Workload], float] = costs_one_run,
     noise: Noise = Noise(),  # noqa: B008 - frozen
 ) -> tuple[Extracted, list[Workload]]:
     """Extract the set of a finding. Return the result and the probes."""
-    around = Surroundings(SPACE, noise, known, lambda: measured, has_bound)
+    around = Surroundings(SPACE, noise, known, lambda: measured, cost)
     probes = extract(workload, Symptom.PAUSE, policy or Extraction(), around)
     asked: list[Workload] = []
     try:

@@ -168,7 +168,8 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield "Ended early: what was found explains all that could still be proposed."
     if (carried := wilson(summary.changed_phases, summary.repeated_phases)) is not None:
         repeated = format_count(summary.repeated_phases, "normal phase")
-        yield f"{summary.changed_phases} of {repeated} differed on a set-up of its own: carry-over in {interval(carried)}."
+        differed = f"{summary.changed_phases} of {repeated} differed on a set-up of its own"
+        yield f"{differed}: carry-over in {interval(carried)}."
     if summary.trust:
         yield f"{_capital(summary.trust.sentence)}."
     if summary.discovery_estimate:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from random import Random
 
 import pytest
 
 from collie.campaign.single_run import Phase, SharedSetUp, shared_set_ups
-from collie.detect.measurement import Watch
+from collie.detect.bounds import UNBOUNDED, Bound
+from collie.detect.measurement import Measurement, Watch
 from collie.ports import Measured, RunResult
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.setup import SetUp
@@ -90,6 +92,27 @@ def test_plain_siblings_run_before_and_share_a_set_up_too() -> None:
     assert [workload for workload, _ in testbed.on[: len(siblings)]] == siblings
     assert [len(on.before) for _, on in testbed.on[: len(siblings)] if on] == list(range(len(siblings)))
     assert len(testbed.on) == len(siblings) + 3
+
+
+class Unsteady(Watched):
+    """Hosts without a data sheet whose plain traffic never holds one level, so that a verdict asks for it again."""
+
+    def specification(self, workload: Workload) -> Bound:
+        return UNBOUNDED
+
+    def _measurement(self, workload: Workload, displayed: Planted | None, rng: Random) -> Measurement:
+        return replace(FakeTestbed()._measurement(workload, displayed, rng), stable=workload.sge_count > 1)
+
+
+def test_no_plain_sibling_runs_after_the_phases_on_their_set_up() -> None:
+    """What the phases left behind must not lower the bound."""
+    testbed = Unsteady()
+    lists = PLAIN.with_(sge_count=2)
+    bench(testbed).measure_all([lists, lists.with_(qps=64)])
+    last = max(index for index, (workload, _) in enumerate(testbed.on) if workload.sge_count > 1)
+    siblings = testbed.on[last + 1 :]
+    assert siblings
+    assert all(on is None for _, on in siblings)
 
 
 def test_with_one_phase_each_workload_has_a_set_up_of_its_own() -> None:

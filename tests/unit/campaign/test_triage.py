@@ -16,6 +16,7 @@ from collie.search.anomaly import KnownAnomalies
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Mfs
+from collie.workloads.space import widen_to_untested
 from tests.support.planted import HEADER, LOOPBACK, SPACE
 from tests.support.searches import search
 
@@ -61,8 +62,8 @@ def test_what_two_lanes_explained_is_compared_unless_it_lies_inside_the_other_as
         INSIDE, suspicion.verdict, suspicion.measurement, replace(first, id="a2", workload=INSIDE)
     )
     triage.explained(second)
-    assert [each.id for each in triage.explained_before(second)] == [first.id]
-    second.inside = LOOPBACK
+    assert [each.anomaly.id for each in triage.explained_before(second)] == [first.id]
+    second.inside = widen_to_untested(LOOPBACK, SPACE)
     assert triage.explained_before(second) == []
 
 

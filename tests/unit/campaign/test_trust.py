@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
 from random import Random
 
 import pytest
+from scipy.stats import binomtest
 
 from collie.campaign.trust import Trust
 from collie.detect.confirm import Confirmation, confirm, odds
@@ -12,6 +14,9 @@ from collie.detect.noise import Noise
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.workloads.workload import Workload
 
+STRAY = 1 / 30
+CAMPAIGN_RUNS = 100
+LOOSE = Confirmation(false_chance=1.0)
 PAUSED = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.2, "b", margin=200.0)
 NORMAL = Verdict(Outcome.NORMAL, "fine")
 
@@ -55,25 +60,59 @@ def test_the_estimate_begins_with_the_declared_rate() -> None:
     assert found.healthy_false_positive_rate == pytest.approx(6 / 200)
 
 
-@pytest.mark.parametrize("stray", [1 / 30, 0.01])
-def test_the_printed_chance_of_a_false_anomaly_holds_against_outcomes(stray: float) -> None:
-    """Healthy campaigns of 200 runs: as many have a false anomaly as the campaigns print, within three deviations."""
+def test_the_printed_chance_is_that_of_every_run_under_the_rule_of_its_time() -> None:
+    trust, rules = Trust(LOOSE, Noise(stray_rate=STRAY)), []
+    for number in range(60):
+        rules.append(trust.rule)
+        trust.judged()
+        if number % 20 == 10:
+            trust.dropped()
+    assert len(set(rules)) > 1
+    found = trust.reliability
+    assert found is not None
+    stray = (100 * STRAY + 3) / 160
+    none = prod(1.0 - stray * odds(until, stray).confirmed for until in rules)
+    assert found.false_chance == pytest.approx(1.0 - none)
+
+
+# --- Printed chances against outcomes ---------------------------------------------------------------------------------
+# With the declared chance of the recipes a false anomaly is so rare that any printed chance would pass. So these
+# campaigns declare one that some of them use up.
+
+
+def test_the_printed_chance_holds_against_outcomes_where_runs_stray_as_declared() -> None:
+    false, printed = healthy_campaigns(900, Noise(stray_rate=STRAY))
+    assert false >= 1
+    assert binomtest(false, 900, 2 * printed / 900, alternative="greater").pvalue > 0.01
+    assert binomtest(false, 900, printed / 900 / 4, alternative="greater").pvalue < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="the declared rate outweighs what a short campaign sees, so the printed chance is too low")
+def test_the_printed_chance_holds_against_outcomes_where_more_runs_stray_than_declared() -> None:
+    false, printed = healthy_campaigns(1500, Noise())
+    assert binomtest(false, 1500, 2 * printed / 1500, alternative="greater").pvalue > 0.01
+
+
+@pytest.mark.parametrize("noise", [Noise(), Noise(stray_rate=STRAY)])
+def test_the_declared_chance_holds_against_outcomes_however_many_runs_stray(noise: Noise) -> None:
+    false, _ = healthy_campaigns(600, noise)
+    assert false <= 600 * LOOSE.false_chance * CAMPAIGN_RUNS / 1000
+
+
+def healthy_campaigns(campaigns: int, noise: Noise) -> tuple[int, float]:
+    """Return the campaigns with a false anomaly, and how many the campaigns say there are."""
     rng = Random(5)
-    campaigns, false, printed = 400, 0, 0.0
-    for _ in range(campaigns):
-        found, chance = healthy_campaign(rng, stray)
-        false += found
-        printed += chance
-    assert printed / campaigns <= 0.01
-    assert false <= printed + 3 * printed**0.5 + 1
+    results = [healthy_campaign(rng, noise) for _ in range(campaigns)]
+    return sum(found for found, _ in results), sum(chance for _, chance in results)
 
 
-def healthy_campaign(rng: Random, stray: float) -> tuple[bool, float]:
+def healthy_campaign(rng: Random, noise: Noise) -> tuple[bool, float]:
     def verdict() -> Verdict:
-        return PAUSED if rng.random() < stray else NORMAL
+        return PAUSED if rng.random() < STRAY else NORMAL
 
-    trust, found = Trust(Confirmation(), Noise()), False
-    for _ in range(200):
+    trust, found = Trust(LOOSE, noise), False
+    for _ in range(CAMPAIGN_RUNS):
         trust.judged()
         if not verdict().is_anomalous:
             continue

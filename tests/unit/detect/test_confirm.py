@@ -61,6 +61,16 @@ def test_the_limit_of_runs_ends_a_confirmation() -> None:
     assert (result.confirmed, asked) == (False, 3)
 
 
+def test_at_one_stray_in_a_hundred_two_of_three_confirm_then_three_of_eight_and_four_normal_runs_drop() -> None:
+    until = rule(POLICY, 0.01)
+    least = [next(shows for shows in range(1, 13) if until.decision(shows, normal)) for normal in range(8)]
+    assert least == [2, 2, 3, 3, 3, 3, 4, 4]
+    assert [until.decision(0, normal) for normal in range(5)] == [None, None, None, None, False]
+    assert until.decision(1, 4) is None  # each show keeps the suspicion for further runs
+    assert until.decision(3, 5) is True
+    assert until.decision(3, 6) is None
+
+
 def test_one_stray_in_thirty_runs_needs_three_of_three_or_four_of_seven() -> None:
     until = rule(POLICY, 1 / 30)
     assert [until.decision(3, 0), until.decision(3, 1), until.decision(4, 3)] == [True, None, True]

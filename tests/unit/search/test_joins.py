@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -11,7 +12,7 @@ from collie.content.spaces import load_space
 from collie.detect.confirm import Confirmation, rule
 from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.search.joins import Joined, compare, is_more_severe, reduced
+from collie.search.joins import Explained, Joined, compare, is_more_severe, reduced
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
 
@@ -19,15 +20,22 @@ SPACE = load_space("nsdi22")
 NORMAL = Verdict(Outcome.NORMAL, "fine")
 MISSES = Signature((("misses", 3.0),))
 PAUSED = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.4, "b", margin=400.0, signature=MISSES)
+OTHER = replace(PAUSED, signature=Signature((("stalls", 3.0),)))
 OUTER = Mfs((Condition("loopback", Op.EQUAL, True), Condition("qps", Op.AT_LEAST, 64)))
 INNER = Mfs((*OUTER.conditions, Condition("wqe_batch", Op.AT_LEAST, 32)))
 ELSEWHERE = Mfs((Condition("sge_count", Op.AT_LEAST, 4),))
 COVERED = SPACE.base.with_(loopback=True, qps=512, wqe_batch=64, sge_count=8)
+SIMPLEST = SPACE.base.with_(loopback=True, qps=64)
 UNTIL = rule(Confirmation(), 0.01)
 
 
-def run(answer: Callable[[Workload], Verdict | None], verdict: Verdict = PAUSED) -> tuple[Joined, list[Workload]]:
-    controls = compare(COVERED, verdict, OUTER, SPACE, UNTIL, 3)
+def run(
+    answer: Callable[[Workload], Verdict | None],
+    verdict: Verdict = PAUSED,
+    known: Callable[[Workload], bool] = lambda _workload: False,
+) -> tuple[Joined, list[Workload]]:
+    explained = Explained(OUTER, SIMPLEST, PAUSED, known)
+    controls = compare(COVERED, verdict, explained, SPACE, UNTIL, 3)
     asked = [next(controls)]
     try:
         while True:
@@ -49,11 +57,42 @@ def test_where_each_broken_condition_ends_it_and_the_set_predicts_it_the_cause_i
 
 
 def test_a_control_that_shows_again_and_again_is_a_second_cause() -> None:
-    joined, asked = run(lambda w: PAUSED if OUTER.covers(w) or ELSEWHERE.covers(w) else NORMAL)
+    joined, asked = run(lambda w: PAUSED if OUTER.covers(w) else OTHER if ELSEWHERE.covers(w) else NORMAL)
     assert not joined.same
     assert joined.second == asked[0] == asked[1] == asked[2]
     assert not OUTER.covers(asked[0])
-    assert joined.verdicts == (PAUSED, PAUSED)
+    assert joined.verdicts == (OTHER, OTHER)
+
+
+def test_a_control_like_the_sets_own_cause_is_beyond_a_limit_that_is_not_exact() -> None:
+    joined, asked = run(lambda w: PAUSED if OUTER.covers(w) or ELSEWHERE.covers(w) else NORMAL)
+    assert (joined.same, joined.second, joined.needless) == (True, None, None)
+    assert SIMPLEST.with_(loopback=False) in asked, "the simplest workload tells whether the condition is needless"
+
+
+@pytest.mark.parametrize("severity", [0.1, 0.7])
+def test_a_control_that_is_milder_or_worse_than_the_covered_workload_is_a_second_cause(severity: float) -> None:
+    other = replace(PAUSED, severity=severity)
+    joined, _ = run(lambda w: PAUSED if OUTER.covers(w) else other if ELSEWHERE.covers(w) else NORMAL)
+    assert joined.second is not None
+
+
+def test_a_condition_without_which_the_simplest_workload_shows_as_well_is_needless() -> None:
+    joined, asked = run(lambda w: PAUSED if w.qps >= 64 else NORMAL)
+    assert joined.needless == OUTER.conditions[0]
+    assert asked == [COVERED.with_(loopback=False), SIMPLEST.with_(loopback=False)]
+
+
+def test_a_control_that_another_explanation_covers_is_not_run() -> None:
+    joined, asked = run(lambda w: PAUSED if OUTER.covers(w) else OTHER, known=lambda w: not w.loopback)
+    assert all(w.loopback for w in asked)
+    assert joined.second is not None, "the other condition's control still tells"
+
+
+def test_what_lacks_the_counters_and_the_severity_that_the_set_predicts_is_another_anomaly() -> None:
+    mild = replace(PAUSED, severity=0.02, signature=Signature((("stalls", 3.0),)))
+    joined, _ = run(lambda w: PAUSED if OUTER.covers(w) else NORMAL, mild)
+    assert not joined.same
 
 
 def test_a_control_that_shows_once_is_a_disturbance() -> None:
@@ -62,7 +101,7 @@ def test_a_control_that_shows_once_is_a_disturbance() -> None:
     def answer(workload: Workload) -> Verdict:
         if not disturbed:
             disturbed.append(workload)
-            return PAUSED
+            return OTHER
         return PAUSED if OUTER.covers(workload) else NORMAL
 
     joined, asked = run(answer)
@@ -108,3 +147,15 @@ def test_a_second_cause_takes_a_third_of_what_the_first_one_leaves(severity: flo
 
 def test_the_reduced_workload_keeps_what_the_set_names() -> None:
     assert reduced(COVERED, OUTER, SPACE) == SPACE.base.with_(loopback=True, qps=512)
+
+
+@pytest.mark.xfail(
+    reason="one pass: a split holds the entries, and messages hold the region, which are made plain later"
+)
+def test_nothing_that_is_free_stays_unplain_in_the_reduced_workload() -> None:
+    """A second cause there would show in the reduced workload, too, and be joined."""
+    rng = Random(1)
+    covered = [SPACE.sample(rng).with_(loopback=True, qps=512) for _ in range(100)]
+    for workload in filter(SPACE.allows, covered):
+        alone = reduced(workload, OUTER, SPACE)
+        assert reduced(alone, OUTER, SPACE) == alone

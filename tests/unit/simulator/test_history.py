@@ -60,6 +60,13 @@ def test_the_share_of_walked_lookups_grows_with_the_idle_queue_pairs() -> None:
     assert [lookup - lookups[0] for lookup in lookups] == pytest.approx([0, walk / 16, walk / 4, walk, walk])
 
 
+def test_every_packet_of_a_message_is_looked_up() -> None:
+    """A message of 8 KiB has two packets of 4 KiB."""
+    long = TRIGGER.with_(messages=(8192,))
+    alone, behind = (evaluate(HISTORY, long, on).costs.sink.arrival.into[0] for on in (after(), after(LARGE)))
+    assert behind - alone == pytest.approx(2 * HISTORY.flow_table.walk_seconds)
+
+
 def test_every_flow_of_a_host_adds_its_idle_queue_pairs() -> None:
     half = TRIGGER.with_(qps=8 + 64)
     both = TRIGGER.with_(direction=Direction.BIDIRECTIONAL)
@@ -73,6 +80,9 @@ def test_many_phases_at_once_are_judged_as_one_by_one() -> None:
     set_ups = [None if index % 3 == 0 else after(LARGE) for index, _ in enumerate(points)]
     severities, credited = TRUTH.severities(points, set_ups), TRUTH.mechanisms(points, set_ups)
     assert len(set(credited)) == 2
+    costs = dict(zip(Mechanism, TRUTH.credits(points, set_ups).costs, strict=True))
+    assert costs.pop(Mechanism.IDLE_FLOWS) == pytest.approx(severities), "the whole severity is its own"
+    assert not any(cost.any() for cost in costs.values())
     for point, on, severity, mechanism in zip(points, set_ups, severities, credited, strict=True):
         verdict = TRUTH.verdict(point, on)
         assert verdict.severity == pytest.approx(severity) if verdict.is_anomalous else severity == 0

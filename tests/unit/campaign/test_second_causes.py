@@ -1,0 +1,163 @@
+"""Campaigns in which the set of one anomaly covers another: joined after controls, or a second cause behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from collie.campaign.budget import Budget
+from collie.campaign.events import AnomalyExplained, AnomalyMerged, RunFinished
+from collie.campaign.loop import SearchLoop
+from collie.campaign.measure import Measurer
+from collie.campaign.summary import Summary
+from collie.campaign.triage import ConfirmedAnomaly, Observation, Triage
+from collie.detect.bounds import Bounds, Calibration
+from collie.detect.judge import Thresholds
+from collie.detect.signature import Levels
+from collie.detect.symptom import Symptom
+from collie.ports import Measured
+from collie.search.anomaly import Anomaly, KnownAnomalies
+from collie.search.strategy import Answer
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
+from collie.workloads.workload import QpType, Workload
+from tests.support.planted import HEADER, LOOPBACK, SPACE
+from tests.support.searches import RANDOM, search
+
+SGES = Mfs((Condition("sge_count", Op.AT_LEAST, 8),))
+INNER = Mfs((*LOOPBACK.conditions, *SGES.conditions))
+FIRST = SPACE.base.with_(loopback=True)
+COVERED = SPACE.base.with_(loopback=True, qp_type=QpType.UC, sge_count=16, qps=64)
+"""Other transport, so that it is no sighting of the first while both await explanation."""
+AT_THE_END = replace(RANDOM, explain_after_sightings=1000)
+PAUSE = Symptom.PAUSE
+
+
+@dataclass
+class Scripted:
+    """Proposes the given workloads and then plain traffic."""
+
+    proposals: list[Workload]
+    driven: str | None = None
+    temperature: float | None = None
+    told: list[Workload] = field(default_factory=list)
+
+    def ask(self) -> Workload:
+        return self.proposals.pop(0) if self.proposals else SPACE.base
+
+    def ask_on(self, _set_up: SetUp) -> Workload | None:
+        return self.ask()
+
+    def tell(self, workload: Workload, _answer: Answer) -> None:
+        self.told.append(workload)
+
+
+class EveryState(MemoryStore):
+    """Remembers every state of its anomalies."""
+
+    def __init__(self) -> None:
+        super().__init__(HEADER)
+        self.states: list[Anomaly] = []
+
+    def add_anomaly(self, anomaly: Anomaly) -> None:
+        self.states.append(anomaly)
+        super().add_anomaly(anomaly)
+
+
+def campaign(
+    planted: Sequence[Planted], proposals: Sequence[Workload], store: MemoryStore | None = None
+) -> tuple[Summary, ListSink]:
+    testbed, sink = FakeTestbed(planted), ListSink()
+    store = store or MemoryStore(HEADER)
+    bounds = Bounds(testbed.specification, Calibration(), SPACE)
+    measurer = Measurer(testbed, store, bounds, Thresholds(), Budget(runs=250), sink)
+    strategy = Scripted(list(proposals))
+    return SearchLoop(measurer, store, strategy, SPACE, AT_THE_END, sink, KnownAnomalies(())).run(), sink
+
+
+def controls(sink: ListSink, until: object) -> list[Workload]:
+    """The controls that had run when an event came."""
+    earlier = sink.events[: sink.events.index(until)]
+    return [
+        each.record.workload for each in earlier if isinstance(each, RunFinished) and each.record.purpose == "control"
+    ]
+
+
+def test_a_covered_anomaly_is_joined_only_after_its_controls() -> None:
+    summary, sink = campaign([Planted(LOOPBACK)], [FIRST, COVERED])
+    (merged,) = sink.of(AnomalyMerged)
+    assert (merged.anomaly.id, merged.anomaly.same_as) == ("a2", "a1")
+    outside, alone = controls(sink, merged)
+    assert not LOOPBACK.covers(outside)
+    assert outside == COVERED.with_(loopback=False)
+    assert alone == FIRST
+    assert [(each.id, each.same_as) for each in summary.anomalies] == [("a1", None), ("a2", "a1")]
+
+
+def test_a_second_cause_behind_a_covered_anomaly_takes_its_place_and_is_explained_later() -> None:
+    store = EveryState()
+    summary, sink = campaign([Planted(LOOPBACK), Planted(SGES, severity=0.8)], [FIRST, COVERED], store)
+    assert sink.of(AnomalyMerged) == []
+    first, second = summary.anomalies
+    assert (first.mfs, second.mfs) == (LOOPBACK, SGES)
+    assert (second.id, second.same_as, second.complete) == ("a2", None, True)
+    assert second.found_as == COVERED
+    assert not LOOPBACK.covers(second.workload)
+    explained = sink.of(AnomalyExplained)
+    assert [event.anomaly.id for event in explained] == ["a1", "a2"]
+    ran = controls(sink, explained[1])
+    assert len(ran) >= 3
+    assert set(ran) == {COVERED.with_(loopback=False)}
+    assert [each.workload for each in store.states if each.id == "a2" and not each.complete] == [COVERED, ran[0]]
+
+
+def test_a_second_cause_that_needs_the_same_conditions_is_explained_inside_the_first_set() -> None:
+    worse = Planted(INNER, severity=0.8)
+    summary, sink = campaign([worse, Planted(LOOPBACK, severity=0.02)], [FIRST, COVERED])
+    assert sink.of(AnomalyMerged) == []
+    first, second = summary.anomalies
+    assert first.mfs == LOOPBACK
+    assert (second.same_as, second.complete) == (None, True)
+    assert set(SGES.conditions) <= set(second.mfs.conditions)
+
+
+@pytest.mark.parametrize("related_first", [True, False])
+def test_anomalies_like_an_explained_one_are_explained_last(related_first: bool) -> None:
+    triage, explained = triage_with_one_explained()
+    sighting = Observation(SPACE.base, explained.verdict, explained.measurement)
+    related = ConfirmedAnomaly(
+        SPACE.base, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"), [sighting] * 9
+    )
+    other = replace(explained.verdict, symptom=Symptom.UNFAIRNESS)
+    fresh = ConfirmedAnomaly(SPACE.base, other, explained.measurement, replace(explained.anomaly, id="a3"), [sighting])
+    triage.waiting += [related, fresh] if related_first else [fresh, related]
+    assert triage.due(5, lambda _explanations: False) is None
+    assert triage.due(1, lambda _explanations: False) is fresh
+    assert triage.due(5, lambda _explanations: True) is fresh
+    triage.waiting.remove(fresh)
+    assert triage.due(1, lambda _explanations: False) is None
+    assert triage.due(1, lambda _explanations: True) is related
+    related.floor = 0.5  # compared: another cause adds to the first
+    assert triage.due(1, lambda _explanations: False) is related
+
+
+def triage_with_one_explained() -> tuple[Triage, ConfirmedAnomaly]:
+    store, testbed = MemoryStore(HEADER), FakeTestbed((Planted(LOOPBACK),))
+    found = search(testbed, store=store, budget=Budget(runs=60)).anomalies[0]
+    run = next(run for run in store.runs() if run.run == found.found_at_run)
+    assert isinstance(run.result, Measured)
+    assert run.verdict is not None
+    empty = MemoryStore(HEADER)
+    bounds = Bounds(testbed.specification, Calibration(), SPACE)
+    measurer = Measurer(
+        testbed, empty, bounds, Thresholds(), Budget(), ListSink(), levels=Levels({"pressure": 100.0}, ())
+    )
+    triage = Triage(measurer, empty, SPACE, KnownAnomalies(()))
+    base = SPACE.base
+    anomaly = ConfirmedAnomaly(base, run.verdict, run.result.measurement, replace(found, mfs=LOOPBACK, complete=True))
+    triage.explained(anomaly)
+    return triage, anomaly
