@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
 from collie.detect.measurement import Measurement
-from collie.detect.signature import likeness, same_cause
+from collie.detect.signature import Signature, likeness, same_cause
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
@@ -27,6 +27,8 @@ from collie.workloads.workload import Workload
 _AUDITED = 10
 _FAMILIAR = 0.85
 """Likeness of counters to an explained anomaly from which a second one most likely has the same cause."""
+_SAME_SET = 0.6
+"""Likeness of counters from which two anomalies whose sets hold each other's simplest workload are one."""
 _UNTOLD = 0.6
 """The same of two anomalies that raise no counter. Where one breaks no more than one condition of the other's set, the
 limit is probably not exact, and they are familiar.
@@ -295,20 +297,22 @@ class Triage:
         ]
 
     def same_set(self, confirmed: ConfirmedAnomaly) -> ConfirmedAnomaly | None:
-        """Return the explained anomaly around this one if the set found inside contains it, so that both are one."""
-        if confirmed.floor:
-            return None
-        return next(
-            (
-                other
-                for other in self._explained
-                if other is not confirmed
-                and self._widened(other.anomaly) == confirmed.inside
-                and _covers(other.anomaly, confirmed.anomaly)
-                and _covers(confirmed.anomaly, other.anomaly)
-            ),
-            None,
-        )
+        """Return an earlier anomaly with practically the same set, so that both are one.
+
+        The simplest workload of each lies in the other's set and raises the same counters.
+        """
+
+        def typical(of: ConfirmedAnomaly) -> Signature:
+            return self._measurer.signature(self._measurer.measurement(of.anomaly.workload) or of.measurement)
+
+        for other in self._explained if not confirmed.floor else ():
+            one, two = confirmed.anomaly, other.anomaly
+            mutual = _covers(two, one) and _covers(one, two) and bool(one.mfs.conditions and two.mfs.conditions)
+            if other is not confirmed and mutual and one.symptom.is_related(two.symptom):
+                first, second = typical(confirmed), typical(other)
+                if not first.raised or not second.raised or likeness(first, second) >= _SAME_SET:
+                    return other
+        return None
 
     def merge(self, waiting: ConfirmedAnomaly, explained: Anomaly) -> Anomaly:
         """Join an anomaly with the explained one that is its cause, and return it."""

@@ -132,9 +132,12 @@ def is_more_severe(verdict: Verdict, severity: float) -> bool:
 def reduced(covered: Workload, mfs: Mfs, space: Space) -> Workload:
     """Return the covered workload, plain wherever the set and the constraints of the space leave it free."""
     named = {name for condition in mfs.conditions for name in sources(condition.dimension)}
-    workload = covered
-    for name in space.dimensions:
-        plain = workload.with_(**{name: space.base.get(name)})
-        if name not in named and mfs.covers(plain) and space.allows(plain):
-            workload = plain
+    free = [name for name in space.dimensions if name not in named]
+    workload, before = covered, None
+    while workload != before:  # one dimension can keep another from being plain: messages hold the size of a region
+        before = workload
+        for name in free:
+            plain = workload.with_(**{name: space.base.get(name)})
+            if mfs.covers(plain) and space.allows(plain):
+                workload = plain
     return workload

@@ -149,9 +149,6 @@ def test_the_reduced_workload_keeps_what_the_set_names() -> None:
     assert reduced(COVERED, OUTER, SPACE) == SPACE.base.with_(loopback=True, qps=512)
 
 
-@pytest.mark.xfail(
-    reason="one pass: a split holds the entries, and messages hold the region, which are made plain later"
-)
 def test_nothing_that_is_free_stays_unplain_in_the_reduced_workload() -> None:
     """A second cause there would show in the reduced workload, too, and be joined."""
     rng = Random(1)
