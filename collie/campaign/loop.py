@@ -218,26 +218,38 @@ class SearchLoop:
         if (doubted := first.doubted) is not None:
             await self._audit(lane, doubted, first.workload)
             return True
-        made_for = roomy(self._space, first.workload) if self._recipe.phases > 1 else None
-        if made_for is None:
-            phases = [await self._recorded(lane, first, None)]
-        else:
-            phases = [await self._recorded(lane, first, SetUp(made_for))]
-            while lane.set_up is not None and len(phases) < self._recipe.phases:
-                proposal = self._phase(lane.set_up)
-                if proposal is None or proposal.doubted is not None:
-                    self._kept += [proposal] if proposal is not None else []
-                    break
-                phases.append(await self._recorded(lane, proposal, lane.set_up))
-        # A verdict can take a run of the plain sibling, which ends the set-up. So the phases are judged afterwards.
-        await self._measurer.measuring_siblings(lane, [record for _, record, _ in phases])
-        for proposal, record, on in phases:
-            lane.driven, lane.temperature = proposal.driven, proposal.temperature
-            verdict = await self._measurer.judging_record(lane, record)
-            self._heard(lane, record, verdict, on)
-            if on is not None and on.before and verdict is not None and verdict.is_normal:
-                await self._repeat(lane, record)
+        phases: list[_Phase] = []
+        try:
+            await self._measure(lane, first, phases)
+            # A verdict can take a run of the plain sibling, which ends the set-up. So the phases are judged afterwards.
+            await self._measurer.measuring_siblings(lane, [record for _, record, _ in phases])
+            while phases:
+                await self._judge(lane, *phases.pop(0))
+        finally:  # what ended the loop or the lane leaves these phases on record, and unjudged
+            for _, record, _ in phases:
+                self._measurer.leave_unjudged(lane, record)
         return True
+
+    async def _measure(self, lane: Lane, first: _Proposal, phases: list[_Phase]) -> None:
+        """Measure a proposal, and on the same set-up others that fit, into `phases`."""
+        if self._recipe.phases == 1:
+            phases.append(await self._recorded(lane, first, None))
+            return
+        made_for = roomy(self._space, first.workload)
+        phases.append(await self._recorded(lane, first, SetUp(made_for)))
+        while lane.set_up is not None and len(phases) < self._recipe.phases:
+            proposal = self._phase(lane.set_up)
+            if proposal is None or proposal.doubted is not None:
+                self._kept += [proposal] if proposal is not None else []
+                return
+            phases.append(await self._recorded(lane, proposal, lane.set_up))
+
+    async def _judge(self, lane: Lane, proposal: _Proposal, record: RunRecord, on: SetUp | None) -> None:
+        lane.driven, lane.temperature = proposal.driven, proposal.temperature
+        verdict = await self._measurer.judging_record(lane, record)
+        self._heard(lane, record, verdict, on)
+        if on is not None and on.before and verdict is not None and verdict.is_normal:
+            await self._repeat(lane, record)
 
     async def _repeat(self, lane: Lane, record: RunRecord) -> None:
         """Run one of `_REPEATED` normal later phases again, on a set-up of its own, and note whether that differs."""

@@ -35,7 +35,7 @@ All nine fresh workloads are anomalous, so the claim is 9 of 9.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Set
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
@@ -118,10 +118,13 @@ def claim(mfs: Mfs, start: Workload, policy: Extraction, around: Surroundings) -
     """Run workloads drawn inside a set. Return how many showed the anomaly, and how many ran."""
     rng = Random(stable_text(start))
     shows: list[bool] = []
+    ran = {start}
     for _ in range(policy.most_runs):
         if _suffices(shows, policy):
             break
-        verdict = yield _drawn_inside(mfs, start, around, rng, rest_plain=len(shows) % 2 == 0)
+        drawn = _drawn_inside(mfs, start, around, rng, ran, rest_plain=len(shows) % 2 == 0)
+        ran.add(drawn)
+        verdict = yield drawn
         if verdict is not None and not verdict.is_inconclusive:
             shows.append(verdict.is_anomalous)
     return sum(shows), len(shows)
@@ -135,17 +138,24 @@ def _suffices(shows: list[bool], policy: Extraction) -> bool:
     return interval is not None and interval.high - interval.low <= _WIDEST_CLAIM
 
 
-def _drawn_inside(mfs: Mfs, start: Workload, around: Surroundings, rng: Random, *, rest_plain: bool) -> Workload:
-    """Draw a workload inside a set and outside all known ones. If there is none, return the start."""
-    drawn = start
+def _drawn_inside(
+    mfs: Mfs, start: Workload, around: Surroundings, rng: Random, ran: Set[Workload], *, rest_plain: bool
+) -> Workload:
+    """Draw a workload inside a set and outside all known ones, if possible one that has not run.
+
+    If there is none, return the start.
+    """
+    drawn, found = start, None
     for _ in range(_DRAWS):
         if not mfs.conditions:
             drawn = around.space.sample(rng)
         elif mfs.covers(start):
             drawn = draw_inside(around.space, mfs, drawn, rng, rest_plain=rest_plain)
         if not around.known(drawn):
-            return drawn
-    return start
+            found = drawn
+            if drawn not in ran:
+                break
+    return found or start
 
 
 def nothing_measured() -> Iterable[tuple[Workload, Verdict]]:
@@ -208,6 +218,7 @@ class MfsExtraction:
         self._open: Candidate | None = None
         self._settled = self._finished = self._began = False
         self._alone: set[Workload] = set()
+        self._ran = {finding}
         self.mfs = Mfs(())
         self.fresh: list[bool] = []
 
@@ -241,7 +252,7 @@ class MfsExtraction:
                 yield from self._run(self._candidates.candidate(start))
                 self._open = self._question()
                 continue
-            drawn = _drawn_inside(self.mfs, start, self._around, self._rng, rest_plain=rest_plain)
+            drawn = _drawn_inside(self.mfs, start, self._around, self._rng, self._ran, rest_plain=rest_plain)
             verdict = yield from self._run(self._candidates.candidate(drawn))
             if verdict is not None and not verdict.is_inconclusive:
                 self.fresh.append(verdict.is_anomalous)
@@ -261,6 +272,7 @@ class MfsExtraction:
 
     def _run(self, probe: Candidate) -> Probes[Verdict | None]:
         self._asked += 1
+        self._ran.add(probe.workload)
         verdict = yield probe.workload
         self._learn(probe, verdict)
         return verdict

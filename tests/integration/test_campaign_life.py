@@ -49,7 +49,7 @@ def test_what_is_kept_back_for_explanations_does_not_keep_a_campaign_from_being_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["search", "--seed", "1", "--budget", "30m", "--campaign", "c"]) == 0
+    assert run(["search", "--seed", "1", "--budget", "15m", "--campaign", "c"]) == 0
     before = anomalies(tmp_path / "c")
     assert run(["search", "--resume", "c", "--budget", "1h"]) == 0
     extended = anomalies(tmp_path / "c")

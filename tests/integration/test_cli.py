@@ -58,7 +58,7 @@ def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]
     assert list(result) == [
         "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "set_ups", "failed_runs",
         "elapsed_seconds", "wall_seconds", "next_hour_chance", "trust", "lost_machines", "path_killers", "pairs",
-        "pairs_set_aside", "unconfirmed", "anomalies", "score",
+        "pairs_set_aside", "repeated_phases", "changed_phases", "unconfirmed", "anomalies", "score",
     ]  # fmt: skip
     assert result["testbed"] == {"kind": "simulated", "subsystem": "F"}
     assert 4800 <= result["elapsed_seconds"] < 4920
@@ -370,9 +370,9 @@ def test_an_anomaly_is_measured_where_it_is_from(tmp_path: Path, searched: tuple
 
 
 def test_controls_without_a_condition_are_not_passed_over_in_silence(tmp_path: Path) -> None:
-    words = ["search", "--set", "firmware=22.31", "--budget", "70runs", "--seed", "1002", "--campaign", "short"]
+    words = ["search", "--set", "firmware=22.31", "--budget", "120runs", "--seed", "1002", "--campaign", "short"]
     found = answer(*words, cwd=tmp_path)["anomalies"]
-    assert {bool(each["features"]) for each in found} == {True, False}, "70 runs end before the second is explained"
+    assert {bool(each["features"]) for each in found} == {True, False}, "120 runs end before the second is explained"
     for each in found:
         done = collie("reproduce", f"short/{each['id']}", "--repeat", "1", "--controls", cwd=tmp_path)
         assert ("there are no controls" in done.stderr) == (not each["features"])

@@ -61,14 +61,14 @@ def test_whoever_stops_reading_the_progress_ends_no_campaign(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    argv = [sys.executable, "-m", "collie", "search", "--seed", "1", "--budget", "30runs", "--campaign", "c"]
+    argv = [sys.executable, "-m", "collie", "search", "--seed", "1", "--budget", "70runs", "--campaign", "c"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        process.stderr.close()  # before its first anomaly, in run 24
+        process.stderr.close()  # before its first anomaly, in run 55
         assert process.wait(SECONDS) == 0
     assert run(["status", "c", "--format", "json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert (said["state"], said["runs"]) == ("ended", 30)
+    assert (said["state"], said["runs"]) == ("ended", 70)
     assert said["anomalies"], "of which something had been said"
 
 
@@ -128,10 +128,10 @@ def test_what_cannot_be_written_in_the_end_is_told_after_what_was_done_to_the_ne
 
 def test_a_failing_file_system_is_reported_once(tmp_path: Path) -> None:
     collie("search", "--seed", "1", "--budget", "3runs", "--campaign", "c", cwd=tmp_path)
-    (tmp_path / "c" / "anomalies").write_text("")  # the first is found in run 24
+    (tmp_path / "c" / "anomalies").write_text("")  # the first is confirmed in run 55
     (tmp_path / "c" / "results.jsonl").unlink()
     (tmp_path / "c" / "results.jsonl").mkdir()
-    said = collie("search", "--resume", "c", "--budget", "30runs", cwd=tmp_path, status=3).stderr
+    said = collie("search", "--resume", "c", "--budget", "70runs", cwd=tmp_path, status=3).stderr
     assert "collie: c/anomalies/a1 cannot be written: c/anomalies: Not a directory" in said
     assert said.count("cannot be written") == 1
 

@@ -179,7 +179,7 @@ READERS = (
     "hosts diff @ @",
 )
 """Commands that read a campaign."""
-WRITER = "search --resume @ --budget 31runs"
+WRITER = "search --resume @ --budget 70runs"
 _WITHOUT_RECORD = {"hosts diff @ @"}
 _STATUS = {"status @", "gate --baseline @ --budget 4runs --campaign new"}
 _FINGERPRINTS = {

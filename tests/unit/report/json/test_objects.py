@@ -43,6 +43,8 @@ SEARCH_KEYS = [
     "path_killers",
     "pairs",
     "pairs_set_aside",
+    "repeated_phases",
+    "changed_phases",
     "unconfirmed",
     "anomalies",
 ]
