@@ -300,14 +300,14 @@ class Triage:
         """Return an earlier anomaly with practically the same set, so that both are one.
 
         The simplest workload of each lies in the other's set and raises the same counters. An anomaly that is worse
-        than the set around it is not that one.
+        than the simplest workload of the set around it is not that one.
         """
 
         def typical(of: ConfirmedAnomaly) -> Signature:
             return self._measurer.signature(self._measurer.measurement(of.anomaly.workload) or of.measurement)
 
         for other in self._explained:
-            if confirmed.floor and self._widened(other.anomaly) == confirmed.inside:
+            if confirmed.floor > other.severity_alone and self._widened(other.anomaly) == confirmed.inside:
                 continue
             one, two = confirmed.anomaly, other.anomaly
             mutual = _covers(two, one) and _covers(one, two) and bool(one.mfs.conditions and two.mfs.conditions)
