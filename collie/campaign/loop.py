@@ -22,14 +22,14 @@ Invariant. Seed and recorded results determine the next step. So a killed campai
 Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes these runs.
 
     run       purpose    result
-    1-12      search     plain traffic of six transports, each with its sibling: normal
-    13-20     search     seven are normal. In run 20 host b sends pause: a suspicion
-    21        sibling    the bound of run 20
-    22-24     confirm    three of three reproduce it, as so early nothing is known of strays: a1
-    25-30     search     a2 in the same way
-    31-68     extract    two explanations of about 45 runs need the rest of the budget. 38 runs explain a1
-    69-73     search     a3 is found and confirmed
-    74-120    extract    a2 (33 runs) and a3, with siblings. The budget ends before a3 is complete
+    1-17      search     plain traffic of six transports on three set-ups, and its siblings (7-9, 14-15): normal
+    18-39     search     fourteen random phases and the siblings of two set-ups (24-31): normal
+    40        repeat     one of these phases on a set-up of its own: no other throughput
+    41-48     search     eight phases of a fourth set-up: three suspicions
+    49-52     sibling    the bounds of these runs, as phases of one plain set-up
+    53-63     confirm    three of three confirm each, as so early nothing is known of strays: a1, a2, a3
+    64-86     extract    three explanations need the rest of the budget. 23 phases of one set-up ask about a1
+    87-120    extract    claims and questions that need other set-ups. The budget ends before a1 is complete
 """
 
 from __future__ import annotations

@@ -98,12 +98,22 @@ def test_search_loop(tmp_path: Path) -> None:
     words = ["search", "--subsystem", "F", "--seed", "1", "--budget", "120runs", "--campaign", str(tmp_path / "one")]
     done = CliRunner().invoke(cli, [*words, "--format", "json"])
     anomalies = {found["id"]: found for found in json.loads(done.stdout)["anomalies"]}
-    assert {name: found["extraction_runs"] for name, found in anomalies.items()} == {"a1": 38, "a2": 33, "a3": 0}
-    assert [anomalies[name]["found_at_run"] for name in ("a1", "a2", "a3")] == [20, 26, 69]
+    assert {name: found["extraction_runs"] for name, found in anomalies.items()} == {"a1": 0, "a2": 0, "a3": 0}
+    assert [anomalies[name]["found_at_run"] for name in ("a1", "a2", "a3")] == [41, 44, 48]
     lines = map(json.loads, (tmp_path / "one" / "results.jsonl").read_text().splitlines())
-    runs = [line["purpose"] for line in lines if "purpose" in line]
-    assert runs[:12] == ["search", "sibling"] * 6
-    assert runs[12:24] == ["search"] * 8 + ["sibling"] + ["confirm"] * 3
-    assert set(runs[24:30]) == {"search", "sibling", "confirm"}
-    assert set(runs[30:68]) == set(runs[73:]) == {"extract", "sibling"}
-    assert runs[68:73] == ["search", "sibling", "confirm", "confirm", "confirm"]
+    runs = [(line["purpose"], line["set_up"]) for line in lines if "purpose" in line]
+    assert [of for _, of in runs[:6]] == [1] * 6
+    assert [purpose for purpose, _ in runs[:17]] == [
+        *["search"] * 6,
+        *["sibling"] * 3,
+        *["search"] * 4,
+        *["sibling"] * 2,
+        *["search"] * 2,
+    ]
+    assert {purpose for purpose, _ in runs[17:39]} == {"search", "sibling"}
+    assert runs[39][0] == "repeat"
+    assert runs[40:48] == [("search", 41)] * 8
+    assert runs[48:52] == [("sibling", 49)] * 4
+    assert {purpose for purpose, _ in runs[52:63]} == {"confirm", "sibling"}
+    assert runs[63:86] == [("extract", 64)] * 23
+    assert {purpose for purpose, _ in runs[86:]} == {"extract", "sibling", "claim"}
