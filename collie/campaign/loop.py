@@ -9,13 +9,16 @@ Rules.
    sibling that is itself anomalous is a suspicion, too, and comes before the workload that asked for it.
 4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings*: unconfirmed runs
    with its transport, its symptom and a similar signature. It begins anyway once waiting explanations need the rest of
-   the budget. Anomalies similar to an explained one come last. Anomalies that an explanation covers are joined with it
-   if controls agree (`search.joins`).
+   the budget. The anomaly least like an explained one comes first. Sightings that the finished set leaves out are
+   suspicions again. Anomalies that an explanation covers are joined with it if controls agree (`search.joins`).
 5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
    kept as incomplete.
 6. All pairs of hosts share one state and run the same loop (`lanes.py`). A suspicion of one pair is confirmed on
    another. If only the first pair reproduces it, that pair is at fault. It is named and set aside without an anomaly.
 7. Another pair repeats the work of a lost pair. An explanation that starts again reuses the recorded runs.
+8. Proposals that fit the set-up that stands are its phases (`workloads.setup`). All are judged when the last has run,
+   because a verdict can need a plain sibling, which needs another set-up. A suspicion that fresh set-ups refute is
+   looked for after the phases before it (`history.py`).
 
 Invariant. Seed and recorded results determine the next step. So a killed campaign is resumed by replaying its record.
 
@@ -208,11 +211,7 @@ class SearchLoop:
 
     async def _step(self, lane: Lane) -> bool:
         """Make a set-up for one proposal, and run those that fit as its phases. Return whether any was run."""
-        first = (
-            self._kept.pop(0)
-            if self._kept
-            else self._vetted(self._again.pop(0) if self._again else self._strategy.ask())
-        )
+        first = self._first()
         if first is None:
             return False
         if (doubted := first.doubted) is not None:
@@ -261,6 +260,12 @@ class SearchLoop:
             then = reading_of(fresh.verdict, record.result.measurement).delivered_bps or 0.0
             changed = abs(then - (fresh.delivered_bps or 0.0)) > _ALIKE * max(then, fresh.delivered_bps or 0.0)
             self._carried.append(changed or fresh.verdict.is_anomalous)
+
+    def _first(self) -> _Proposal | None:
+        """Return a proposal for a new set-up, or None if it is covered or refused."""
+        if self._kept:
+            return self._kept.pop(0)
+        return self._vetted(self._again.pop(0) if self._again else self._strategy.ask())
 
     def _phase(self, set_up: SetUp) -> _Proposal | None:
         """Return a proposal that fits a set-up, or None. The last one that does not is kept for a set-up of its own."""
