@@ -224,9 +224,10 @@ class SearchLoop:
             await self._measurer.measuring_siblings(lane, [record for _, record, _ in phases])
             while phases:
                 await self._judge(lane, *phases.pop(0))
-        finally:  # what ended the loop or the lane leaves these phases on record, and unjudged
+        except (BudgetSpent, LaneLost):
             for _, record, _ in phases:
                 self._measurer.leave_unjudged(lane, record)
+            raise
         return True
 
     async def _measure(self, lane: Lane, first: _Proposal, phases: list[_Phase]) -> None:
