@@ -81,7 +81,7 @@ def workloads() -> st.SearchStrategy[Workload]:
 
 
 def feature_sets() -> st.SearchStrategy[Mfs]:
-    """Minimal feature sets over any feature; what they say need not make sense."""
+    """Minimal feature sets over any feature. Exact values are those of workloads; the rest need not make sense."""
     value: st.SearchStrategy[Any] = st.booleans() | _whole_numbers | st.sampled_from(Opcode).map(str) | _sizes
     condition = st.one_of(
         st.builds(
@@ -90,7 +90,11 @@ def feature_sets() -> st.SearchStrategy[Mfs]:
             st.just(Op.ONE_OF),
             st.lists(value, min_size=1, max_size=3).map(tuple),
         ),
-        st.builds(Condition, st.sampled_from(FIELD_NAMES), st.just(Op.EQUAL), value),
+        st.builds(
+            lambda workload, name: Condition(name, Op.EQUAL, workload.get(name)),
+            workloads(),
+            st.sampled_from(FIELD_NAMES),
+        ),
         st.builds(
             Condition, st.sampled_from(tuple(DERIVED)), st.sampled_from([Op.AT_LEAST, Op.AT_MOST]), _whole_numbers
         ),
