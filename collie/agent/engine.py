@@ -167,9 +167,9 @@ class Engine:
         """Give the traffic loop the queues of a new phase."""
         generation, self._phases = self._phases & GENERATION_MASK, self._phases + 1
         layouts = {layout.key: layout for layout in self.totals.ends}
-        queues = {}
+        queues, used = {}, {part.end.key for part in self.parts}
         for end in resources.ends:
-            if end.requester:
+            if end.requester and end.key not in used:
                 queues.update(idle_queues(end.first_queue, end.qps))
         for part in self.parts:
             queues.update(build_queues(resources.v, part, layouts[part.end.key], generation))

@@ -16,7 +16,7 @@ and atomics fetched, one entry per completion, because completions of a send que
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from .faults import AgentFault
 from .objects import Buffers
@@ -104,6 +104,10 @@ def _send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> 
     return int(flags)
 
 
+_SharedRequest = Tuple[int, int, int, Request]
+"""The id without the number of the queue, the opcode and the flags of the verbs, and the request."""
+
+
 def build_queues(v: Verbs, part: UsedEnd, layout: EndLayout, generation: int) -> Dict[int, Queue]:
     """Build the queues of an end that a phase changes, by number. Other receive queues go on where they are."""
     end = part.end
@@ -120,12 +124,16 @@ def idle_queues(first: int, count: int) -> Dict[int, Queue]:
 
 
 class _SendBuilder:
-    """Builds the send queues of an end."""
+    """Builds the send queues of an end.
+
+    A phase may have 10,000 work requests, so what all queue pairs share is worked out once.
+    """
 
     def __init__(self, v: Verbs, part: UsedEnd, generation: int) -> None:
         self.v, self.workload, self.end, self.generation = v, part.workload, part.end, generation
-        self.chains = send_chains(self.workload, part.qps)
-        proved = max(request.delivers.bytes for chain in self.chains for request in chain.requests)
+        chains = send_chains(self.workload, part.qps)
+        requests = [request for chain in chains for request in chain.requests]
+        proved = max(request.delivers.bytes for request in requests)
         if proved > MAX_PROVED_BYTES:
             message = f"a completion would prove {proved} bytes, and the agent counts at most {MAX_PROVED_BYTES}"
             raise AgentFault("unsupported", "post", message)
@@ -139,6 +147,19 @@ class _SendBuilder:
             "CMP_SWP": self.v.e.IBV_WR_ATOMIC_CMP_AND_SWP,
         }
         self.remote: Dict[str, Any] = part.end.peer.get("buffers", {})
+        self.chains = [self._shared(chain) for chain in chains]
+        self.chain_bytes = [chain.total_bytes for chain in chains]
+        self.returns = [each.returns for each in requests if each.signalled] if self.workload.mixed else []
+
+    def _shared(self, chain: Chain) -> List[_SharedRequest]:
+        """Return what all queue pairs share of a chain's requests, the last one first."""
+        shared = []
+        for position, request in enumerate(chain.requests):
+            kind = SEND_END if request.ends_round else SEND
+            proof = request.delivers.bytes << BYTES_SHIFT | _id_of(0, self.generation, kind)
+            flags = _send_flags(self.v, self.workload, request, position == 0)
+            shared.append((proof, self.opcodes[request.opcode], flags, request))
+        return shared[::-1]
 
     def build(self, pair: int, layout: EndLayout) -> Queue:
         """Build the send queue of a queue pair."""
@@ -148,29 +169,24 @@ class _SendBuilder:
         queue.limit = fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
         queue.batch, queue.posts = workload.wqe_batch, workload.signal_every
         queue.messages_per_signal = workload.messages_per_signal
-        if workload.mixed:
-            queue.returns = [item.returns for chain in self.chains for item in chain.requests if item.signalled]
+        queue.returns, queue.chain_bytes = self.returns, self.chain_bytes
         for chain in self.chains:
-            queue.chains.append(self._chain(queue, number, pair, chain))
-            queue.chain_bytes.append(chain.total_bytes)
+            following = None
+            for shared in chain:
+                following = self._request(number, pair, shared, following)
+                queue.refs.append(following)
+            queue.chains.append(following)
         return queue
 
-    def _chain(self, queue: Queue, number: int, pair: int, chain: Chain) -> Any:
-        following = None
-        for position in reversed(range(len(chain.requests))):
-            following = self._request(number, pair, chain.requests[position], position == 0, following)
-            queue.refs.append(following)
-        return following
-
-    def _request(self, number: int, pair: int, request: Request, first: bool, following: Any) -> Any:
-        kind = SEND_END if request.ends_round else SEND
+    def _request(self, number: int, pair: int, shared: _SharedRequest, following: Any) -> Any:
+        proof, opcode, flags, request = shared
         wr = self.v.SendWR(
-            wr_id=request.delivers.bytes << BYTES_SHIFT | _id_of(number, self.generation, kind),
-            opcode=self.opcodes[request.opcode],
+            wr_id=proof | number << QUEUE_SHIFT,
+            opcode=opcode,
             num_sge=len(request.segments),
             imm_data=0,
             sg=_scatter(self.v, self.end.memory, pair, request.mr, request.segments),
-            send_flags=_send_flags(self.v, self.workload, request, first),
+            send_flags=flags,
             next_wr=following,
         )
         if request.opcode not in SENDS:
