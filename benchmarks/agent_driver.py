@@ -66,6 +66,10 @@ def read_inventory(path: Path) -> list[Host]:
     return [Host(name=name, known_hosts=str(known), **host) for name, host in zip(names, picked, strict=True)]
 
 
+class NoAnswer(Exception):
+    """An agent did not answer in time."""
+
+
 class AgentRefused(Exception):
     """An agent answered with an error."""
 
@@ -134,9 +138,14 @@ class RemoteAgent:
 
         Raises:
             AgentRefused: the agent answered with an error.
+            NoAnswer: it did not answer in time. It is of no more use.
         """
         self._send({"id": next(self._numbers), "do": do, **fields})
-        reply = self._replies.get(timeout=fields.get("deadline_seconds", 10) + 15)
+        seconds = fields.get("deadline_seconds", 10) + 15
+        try:
+            reply = self._replies.get(timeout=seconds)
+        except queue.Empty:
+            raise NoAnswer(f"{self.host.name} did not answer {do} in {seconds} s") from None
         if not reply["ok"]:
             raise AgentRefused(reply["error"])
         return reply

@@ -27,7 +27,7 @@ from typing import Any
 import click
 from scipy.stats import beta
 
-from benchmarks.agent_driver import Footprint, RemoteAgent, begin_phase, ends, read_inventory, set_up
+from benchmarks.agent_driver import Footprint, NoAnswer, RemoteAgent, begin_phase, ends, read_inventory, set_up
 from collie.app import testbeds
 from collie.campaign.choice import TestbedChoice
 from collie.content.spaces import load_space
@@ -35,6 +35,7 @@ from collie.hosts.testbed import HostsTestbed
 from collie.ports import Measured
 from collie.wiring import ADAPTERS
 from collie.workloads.setup import SetUp
+from collie.workloads.space import Space
 from collie.workloads.workload import Workload, render
 from tests.support.phases import Outcome, PhaseSequence, sequence
 
@@ -101,16 +102,11 @@ def sequences(options: tuple[Path, Path, float], count: int, seconds: float) -> 
     """Run random sequences of 8 phases."""
     hosts, folder, minutes = options
     record, space = Record(folder / "sequences.jsonl"), load_space("soft-roce")
-    with two_agents(hosts) as agents:
-        for name in record.missing((str(number) for number in range(count)), minutes):
-            rng, outcome = Random(name), Outcome()
-            made_for, phases = sequence(space, rng, LENGTH)
-            data_path = rng.choice(("native", "pyverbs"))
-            processes = 1 if made_for.srq else min(made_for.qps, rng.choice((1, 2)))
-            PhaseSequence(agents, outcome, seconds).run(f"sequence {name}", made_for, phases, data_path, processes)
-            record.add(name, vars(outcome))
-            for line in outcome.wrong:
-                click.echo(f"WRONG  {line}")
+    names = record.missing((str(number) for number in range(count)), minutes)
+    while True:
+        with two_agents(hosts) as agents:
+            if not _run_sequences(agents, names, record, space, seconds):
+                break
     total: dict[str, Any] = {"sequences": len(record.results)}
     for result in record.results.values():
         for key, value in result.items():
@@ -123,6 +119,28 @@ def sequences(options: tuple[Path, Path, float], count: int, seconds: float) -> 
     for key, value in total.items():
         click.echo(f"{key:12} {value}")
     sys.exit(1 if total.get("wrong") or total.get("stragglers") else 0)
+
+
+def _run_sequences(
+    agents: list[RemoteAgent], names: Iterator[str], record: Record, space: Space, seconds: float
+) -> bool:
+    """Run sequences until there are no more, or an agent does not answer. Return whether that was so."""
+    for name in names:
+        rng, outcome, silent = Random(name), Outcome(), False
+        made_for, phases = sequence(space, rng, LENGTH)
+        data_path = rng.choice(("native", "pyverbs"))
+        processes = 1 if made_for.srq else min(made_for.qps, rng.choice((1, 2)))
+        try:
+            PhaseSequence(agents, outcome, seconds).run(f"sequence {name}", made_for, phases, data_path, processes)
+        except NoAnswer:
+            silent = True
+            outcome.ended["a host did not answer in time"] += 1
+        record.add(name, vars(outcome))
+        for line in outcome.wrong:
+            click.echo(f"WRONG  {line}")
+        if silent:
+            return True
+    return False
 
 
 @main.command()

@@ -102,7 +102,7 @@ class PhaseSequence:
                 set_up(self._agents, fields, _ends(made_for), 60, data_path=data_path, processes=processes)
                 for number, workload in enumerate(phases, start=1):
                     if not self._phase(f"{name}, phase {number}, {data_path} x {processes}", workload, pool):
-                        return
+                        break
             except AgentRefused as refused:
                 if refused.error["kind"] == "unsupported":
                     self._outcome.refused[refused.error["message"]] += 1
@@ -110,10 +110,9 @@ class PhaseSequence:
                     self._outcome.ended["a storm of retries kept the host from stopping"] += 1
                 else:
                     self._outcome.wrong.append(f"{name}: {refused}: {made_for}")
-            finally:
-                left = [agent.ask("destroy", deadline_seconds=60)["qps_left"] for agent in self._agents]
-                if left != [0, 0]:
-                    self._outcome.wrong.append(f"{name}: {left} queue pairs are left: {made_for}")
+            left = [agent.ask("destroy", deadline_seconds=60)["qps_left"] for agent in self._agents]
+            if left != [0, 0]:
+                self._outcome.wrong.append(f"{name}: {left} queue pairs are left: {made_for}")
 
     def _phase(self, name: str, workload: Workload, pool: ThreadPoolExecutor) -> bool:
         """Run a phase. Return whether the set-up stands."""
