@@ -21,6 +21,7 @@ from collie.search.joins import Explained, compare, is_more_severe, predicts, re
 from collie.search.phases import answers
 from collie.search.recipe import Recipe
 from collie.workloads.feature import Condition, Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
@@ -42,10 +43,12 @@ class Drive(Protocol):
         purpose: str,
         floor: float = 0.0,
         about: Observation | None = None,
+        after: SetUp | None = None,
     ) -> tuple[Result, int]:
         """Send the generator the verdicts, and return its result and the number of runs.
 
-        Questions `about` an observation are phases where they fit, and are judged as far as its symptom goes.
+        A verdict below the `floor` counts as normal. Questions `about` an observation are phases where they fit, and
+        are judged as far as its symptom goes. Each run comes `after` the phases of a set-up, if there are any.
         """
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from collie.search.joins import reduced
+from collie.search.phases import answers
 from collie.workloads.dimension import Choice, Vector
 from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import QpType, Workload
 
@@ -15,23 +17,25 @@ _TRIES = 20
 _PAGE_BYTES = 4096
 
 
-def draw_inside(space: Space, mfs: Mfs, start: Workload, rng: Random, *, rest_plain: bool) -> Workload:
+def draw_inside(
+    space: Space, mfs: Mfs, start: Workload, rng: Random, *, rest_plain: bool = False, on: SetUp | None = None
+) -> Workload:
     """Return a workload that a set covers, with each value drawn uniformly from its ladder.
 
     The dimensions are redrawn in turn from the values that keep the set and the constraints of the space, because
     rejection would take too long in a small set. `start` lies inside. With `rest_plain` the dimensions that the set
-    does not name are plain where possible.
+    does not name are plain where possible. With `on`, where the start fits, the workload can be a phase of that set-up.
     """
     workload = start
     names = list(space.dimensions)
     for _ in range(_SWEEPS):
         rng.shuffle(names)
         for name in names:
-            workload = _redrawn(space, mfs, workload, name, rng)
+            workload = _redrawn(space, mfs, workload, name, rng, on)
     return reduced(workload, mfs, space) if rest_plain else workload
 
 
-def _redrawn(space: Space, mfs: Mfs, workload: Workload, name: str, rng: Random) -> Workload:
+def _redrawn(space: Space, mfs: Mfs, workload: Workload, name: str, rng: Random, on: SetUp | None) -> Workload:
     dimension = space.dimensions[name]
     if isinstance(dimension, Vector):
         longest = workload.mtu if workload.qp_type is QpType.UD else dimension.element.high
@@ -43,8 +47,8 @@ def _redrawn(space: Space, mfs: Mfs, workload: Workload, name: str, rng: Random)
         values = list(dimension.values if isinstance(dimension, Choice) else dimension.ladder)
         rng.shuffle(values)
         candidates = [workload.with_(**{name: value}) for value in values]
-    fitting = (candidate for candidate in candidates if mfs.covers(candidate) and space.allows(candidate))
-    return next(fitting, workload)
+    fitting = (each for each in candidates if mfs.covers(each) and space.allows(each))
+    return next((each for each in fitting if on is None or answers(space, each, on)), workload)
 
 
 def _with_messages(workload: Workload, messages: tuple[int, ...]) -> Workload:

@@ -12,7 +12,8 @@ Algorithm.
 1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
 2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most. If half of them contain it,
    either answer excludes half. Among equal candidates the plainest is run, so the finding becomes simpler.
-3. *Settle* when the answers of all candidates are nearly certain. The most probable hypothesis is the set.
+3. *Settle* when the answers of all candidates are nearly certain. The most probable hypothesis is the set. A workload
+   drawn inside it is *rehearsed* on the set-up that stands.
 4. *Draw* fresh workloads inside the set. Their runs are its claim: "shows in k of n". A healthy one is evidence, too.
    Where it changes the set, the algorithm goes on at 2 and the claim is counted anew.
 
@@ -35,6 +36,7 @@ All nine fresh workloads are anomalous, so the claim is 9 of 9.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Set
 from dataclasses import dataclass
 from itertools import islice
@@ -80,6 +82,8 @@ _OVERLOOKED = 0.05
 """Chance that all runs of a probe miss an anomaly that does not always show."""
 _BREAKINGS = 20
 """Number of workloads that break a condition from which a check is drawn."""
+_REHEARSALS = 1
+"""Number of workloads drawn inside a settled set on a set-up that stands, before the claim takes another one."""
 _WIDEST_CLAIM = 0.5
 """Width of the interval of the show rate above which more fresh runs are drawn."""
 _DRAWS = 20
@@ -219,6 +223,7 @@ class MfsExtraction:
         self._settled = self._finished = self._began = False
         self._alone: set[Workload] = set()
         self._ran = {finding}
+        self._rehearsed: Counter[tuple[Workload, Mfs]] = Counter()
         self.mfs = Mfs(())
         self.fresh: list[bool] = []
 
@@ -292,6 +297,27 @@ class MfsExtraction:
         simplest = self._evidence.simplest(self.mfs)
         if not self._evidence.is_sure(simplest, self._policy.accepting):
             return self._candidates.candidate(simplest)
+        return self._rehearsal()
+
+    def _rehearsal(self) -> Candidate | None:
+        """Return a workload drawn inside the set that fits the set-up that stands, if it has had too few.
+
+        It costs little, and what it refutes is no claim that begins anew.
+        """
+        set_up, space = self._around.set_up(), self._around.space
+        if set_up is None or not self.mfs.conditions:
+            return None
+        rehearsed = self._rehearsed[set_up.made_for, self.mfs]
+        starts = [*set_up.before[-1:], self._evidence.simplest(self.mfs), set_up.made_for]
+        fitting = (each for each in starts if self.mfs.covers(each) and answers(space, each, set_up))
+        start = next(fitting, None)
+        if start is None or rehearsed >= _REHEARSALS:
+            return None
+        self._rehearsed[set_up.made_for, self.mfs] += 1
+        for _ in range(_DRAWS):
+            drawn = draw_inside(space, self.mfs, start, self._rng, on=set_up)
+            if not self._around.known(drawn) and drawn not in self._ran:
+                return self._candidates.candidate(drawn)
         return None
 
     def _check(self, drawn: Workload) -> Candidate | None:
