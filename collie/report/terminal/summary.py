@@ -43,8 +43,12 @@ _MAX_UNCONFIRMED = 5
 def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
     """Return the findings and the cost of a search."""
     lines: list[Line] = [_headline(header, summary, wall_seconds)]
-    for anomaly, joined in causes_of(summary.anomalies):
-        lines += ["", *_anomaly(anomaly, joined)]
+    causes = causes_of(summary.anomalies)
+    for anomaly, joined in causes:
+        if not _awaits_explanation(anomaly):
+            lines += ["", *_anomaly(anomaly, joined)]
+    if waiting := [anomaly for anomaly, _ in causes if _awaits_explanation(anomaly)]:
+        lines += ["", *_waiting(waiting)]
     notes = [Text(note, "dim") for note in (*_unconfirmed(summary.unconfirmed), *_notes(summary))]
     if score is not None:
         notes.append(Text(_score(score)))
@@ -125,6 +129,21 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
     if joined:
         more = "once" if len(joined) == 1 else f"{len(joined)} times"
         yield Text(f"    seen {more} more: {', '.join(other.id for other in joined)}", "dim")
+
+
+def _awaits_explanation(anomaly: Anomaly) -> bool:
+    return not anomaly.complete and not anomaly.mfs.conditions and not anomaly.history
+
+
+def _waiting(anomalies: Sequence[Anomaly]) -> Iterator[Line]:
+    """Yield a line for each anomaly of which nothing is known but its workload. Many have a cause that is known."""
+    count = format_count(len(anomalies), "anomaly")
+    yield f"{count} confirmed and not explained; --resume with a larger --budget explains more:"
+    for anomaly in anomalies:
+        traffic = f"{anomaly.workload.qp_type} {anomaly.workload.opcode}"
+        when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
+        figure = f"{anomaly.symptom.words}, {anomaly.figure}"
+        yield Text.assemble((anomaly.id, "bold red"), f"  {traffic}: {figure}, {when}")
 
 
 def _claim(anomaly: Anomaly) -> str:

@@ -54,6 +54,18 @@ def test_what_is_joined_is_counted_beside_its_cause(summary: Summary) -> None:
     assert "    seen once more: a2" in once.splitlines()
 
 
+def test_what_is_not_explained_is_one_line_below_the_rest(summary: Summary) -> None:
+    first, second = summary.anomalies
+    bare = replace(first, id="a3", mfs=Mfs(()), complete=False)
+    after = replace(bare, id="a4", history=(Workload(),), made_for=Workload())
+    lines = render_summary(HEADER, replace(summary, anomalies=(bare, first, after, second)), 1.0).splitlines()
+    heading = lines.index("1 anomaly confirmed and not explained; --resume with a larger --budget explains more:")
+    above = [line for line in lines[1:heading] if line[:1] == "a"]
+    assert [line.split()[0] for line in above] == ["a1", "a4", "a2"]
+    kind, figure = f"{bare.workload.qp_type} {bare.workload.opcode}", f"{bare.symptom.words}, {bare.figure}"
+    assert lines[heading + 1].startswith(f"a3  {kind}: {figure}, found in run {bare.found_at_run}, after ")
+
+
 def test_a_mean_size_is_said_in_words(summary: Summary) -> None:
     mean = Mfs((Condition("mean_message_bytes", Op.AT_LEAST, 4096),))
     found = replace(summary.anomalies[0], mfs=mean)
