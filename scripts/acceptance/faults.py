@@ -4,8 +4,9 @@
     .venv/bin/python scripts/acceptance/faults.py --testbed lab --faults 60
 
 It needs root, for disks that fill and clocks that jump, and goes on in a mount namespace of its own, so nothing stays
-mounted. Lab campaigns need `collie lab up`. `--only KIND` strikes with one kind alone. Every kind
-strikes at least three times. Prints a Markdown table; exit code 1 on any violation.
+mounted. Lab campaigns need `collie lab up`. `--only KIND` strikes with this kind alone. Every kind strikes at least
+three times. `--phases 8` strikes set-ups in which most runs are phases. Prints a Markdown table; exit code 1 on any
+violation.
 """
 
 from __future__ import annotations
@@ -107,10 +108,12 @@ class Strikes:
         return []
 
 
-def simulated(faults: int, seed: int, only: str | None, tally: Tally) -> None:
+def simulated(faults: int, seed: int, only: Sequence[str], phases: int, tally: Tally) -> None:
     """Strike campaigns on the simulator, and on pretended hosts."""
     rng = Random(f"faults {seed}")
-    kinds = [only] * faults if only else drawn([*SIMULATED, *PRETENDED], faults, rng)
+    if phases > 1:
+        raise ValueError("--phases is of campaigns on the lab")
+    kinds = drawn(only or [*SIMULATED, *PRETENDED], faults, rng)
     with tempfile.TemporaryDirectory(prefix="collie-faults-") as place:
         strikes = Strikes(Path(place), rng, tally)
         for group in grouped([kind for kind in kinds if kind in SIMULATED], PER_CAMPAIGN, ENDING):
@@ -121,17 +124,17 @@ def simulated(faults: int, seed: int, only: str | None, tally: Tally) -> None:
         tally.violations += [f"files are left: {left}"] if left else []
 
 
-def on_lab(faults: int, seed: int, only: str | None, tally: Tally) -> None:
+def on_lab(faults: int, seed: int, only: Sequence[str], phases: int, tally: Tally) -> None:
     """Strike campaigns on lab machines, several faults to a campaign."""
     rng, hosts = Random(f"lab faults {seed}"), LabHosts()
-    kinds = [only] * faults if only else drawn([*LAB], faults, rng)
+    kinds = drawn(only or [*LAB], faults, rng)
     begin = ("search", "--campaign", "c", "--format", "json", "--hosts", str(hosts.inventory), "--budget", "5000runs")
     machines = hosts.names
     tally.violations += [f"before the first fault: {each}" for each in hosts.left()]
     with tempfile.TemporaryDirectory(prefix="collie-faults-") as place:
         for number, group in enumerate(grouped(kinds, PER_LAB_CAMPAIGN, frozenset())):
             with small_disk(Path(place) / f"campaign-{number}") as folder:
-                course = SearchCourse((*begin, *LIGHT, "--seed", str(seed + number)))
+                course = SearchCourse((*begin, *LIGHT, "--phases", str(phases), "--seed", str(seed + number)))
                 campaign = LabCampaign(Trial(folder, course, rng, LAB_DEADLINE_SECONDS), hosts)
                 try:
                     _strike_lab(campaign, group, tally)
@@ -157,7 +160,8 @@ def main() -> int:
     parser.add_argument("--testbed", choices=["simulated", "lab"], required=True)
     parser.add_argument("--faults", type=int, required=True, help=f"every kind strikes {LEAST} times at least")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", metavar="KIND", help="one kind alone")
+    parser.add_argument("--only", metavar="KIND", action="append", default=[], help="this kind alone; repeatable")
+    parser.add_argument("--phases", type=int, default=1, help="of each set-up, on the lab")
     options = parser.parse_args()
     install_handlers()  # what is mounted or running goes with this process
     struck = simulated if options.testbed == "simulated" else on_lab
@@ -165,7 +169,7 @@ def main() -> int:
     try:
         require_tools()
         own_mounts()
-        struck(options.faults, options.seed, options.only, tally)
+        struck(options.faults, options.seed, options.only, options.phases, tally)
     except (ValueError, CannotStrike) as error:
         parser.error(str(error))
     except KeyboardInterrupt:
