@@ -13,6 +13,8 @@ _PURPOSES = {
     "extract": "explaining an anomaly",
     "claim": "holding an explanation against fresh runs",
     "control": "telling two causes apart",
+    "repeat": "repeating a phase on a set-up of its own",
+    "history": "running the phases before a suspicion",
     "audit": "putting an explanation to the test",
     "calibrate": "calibrating",
     "reproduce": "reproducing",
