@@ -96,7 +96,7 @@ async def _calibrating(
             rates.pop(workload, None)
         elif isinstance(result, Measured) and workload in rates:
             best = best_rate(workload, result.measurement)
-            if best is not None and measurer.is_yardstick(workload, result.measurement):
+            if best is not None and measurer.judgement.is_yardstick(workload, result.measurement):
                 rates[workload].append(best)
             elif spoiled[workload] < _MAX_SPOILED:
                 spoiled[workload] += 1

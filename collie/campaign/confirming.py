@@ -9,8 +9,9 @@ from collie.campaign.explain import Drive, typical_of
 from collie.campaign.history import tracing
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer
+from collie.campaign.observations import Observation, Suspicion
 from collie.campaign.summary import Unconfirmed
-from collie.campaign.triage import Observation, Suspicion, Triage
+from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
 from collie.detect.confirm import Confirmed, confirm
 from collie.detect.symptom import Symptom
@@ -158,7 +159,7 @@ class Confirmer:
             self.tell(observation, found=False)
 
     async def _freshen_bound(self, lane: Lane, workload: Workload, siblings: int) -> None:
-        if not self._measurer.knows_bound(workload):
+        if not self._measurer.judgement.knows_bound(workload):
             await self._measurer.measuring_sibling(lane, workload)
         for _ in range(siblings):
             await self._measurer.measuring_sibling(lane, workload)

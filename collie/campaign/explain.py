@@ -10,7 +10,8 @@ from typing import Protocol, TypeVar
 from collie.campaign.events import AnomalyExplained, AnomalyMerged
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
-from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
+from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
+from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import ProgressSink
@@ -80,7 +81,7 @@ class Explainer:
         anomaly, floor = confirmed.anomaly, confirmed.floor
 
         def judgements() -> Iterator[tuple[Workload, Verdict]]:
-            return ((workload, at_least(verdict, floor)) for workload, verdict in self._measurer.judgements())
+            return ((workload, at_least(verdict, floor)) for workload, verdict in self._measurer.judgement.judgements())
 
         around = self._around(lane, confirmed, judgements)
         runs = 0
@@ -92,9 +93,9 @@ class Explainer:
                 runs += asked + claimed
         extracted = extraction.result()
         # The simplest workload moves the fewest unrelated counters.
-        typical = self._measurer.measurement(extracted.workload) or confirmed.measurement
+        typical = self._measurer.judgement.measurement(extracted.workload) or confirmed.measurement
         telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog, extracted.mfs)
-        confirmed.severity_alone = self._measurer.severity(extracted.workload) or anomaly.severity
+        confirmed.severity_alone = self._measurer.judgement.severity(extracted.workload) or anomaly.severity
         confirmed.anomaly = dataclasses.replace(
             anomaly,
             workload=extracted.workload,
@@ -129,13 +130,13 @@ class Explainer:
     def _cost(self, lane: Lane, anomaly: Anomaly, probe: Workload) -> float:
         is_phase = self._recipe.phases > 1 and answers(self._space, probe, lane.set_up)
         own = self._measurer.phase_cost if is_phase else 1.0
-        needs_sibling = anomaly.symptom is Symptom.LOW_THROUGHPUT and not self._measurer.knows_bound(probe)
+        needs_sibling = anomaly.symptom is Symptom.LOW_THROUGHPUT and not self._measurer.judgement.knows_bound(probe)
         return own + _SIBLING_COST * needs_sibling
 
     async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: ConfirmedAnomaly) -> None:
         """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
         anomaly, mfs = waiting.anomaly, explained.anomaly.mfs
-        verdict = self._measurer.with_signature(waiting.verdict, waiting.measurement)
+        verdict = self._measurer.judgement.with_signature(waiting.verdict, waiting.measurement)
         void_runs = self._recipe.confirmation.void_runs
         with self._triage.comparing(waiting):
             probes = compare(
@@ -154,7 +155,7 @@ class Explainer:
         elif joined.second is not None:
             typical = typical_of(joined.verdicts)
             waiting.workload, waiting.verdict = joined.second, typical
-            waiting.measurement = self._measurer.measurement(joined.second) or waiting.measurement
+            waiting.measurement = self._measurer.judgement.measurement(joined.second) or waiting.measurement
             waiting.anomaly = dataclasses.replace(
                 anomaly, workload=joined.second, reason=typical.reason, severity=typical.severity, host=typical.host
             )
@@ -166,8 +167,8 @@ class Explainer:
     def _covering(self, explained: ConfirmedAnomaly) -> Explained:
         anomaly = explained.anomaly
         own = widen_to_untested(anomaly.mfs, self._space)
-        typical = self._measurer.measurement(anomaly.workload) or explained.measurement
-        cause = self._measurer.with_signature(explained.verdict, typical)
+        typical = self._measurer.judgement.measurement(anomaly.workload) or explained.measurement
+        cause = self._measurer.judgement.with_signature(explained.verdict, typical)
         cause = dataclasses.replace(cause, severity=explained.severity_alone)
         return Explained(anomaly.mfs, anomaly.workload, cause, lambda workload: self._known.covers(workload, but=own))
 

@@ -47,9 +47,10 @@ from collie.campaign.explain import Explainer, at_least
 from collie.campaign.history import probing_after
 from collie.campaign.lanes import Lane, LaneLost, PhaseOf
 from collie.campaign.measure import Measurer
+from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
 from collie.campaign.proposals import Proposal, Proposals
 from collie.campaign.summary import Summary
-from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
+from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
 from collie.detect.reading import reading_of
 from collie.detect.symptom import Symptom, Verdict
@@ -368,5 +369,5 @@ class SearchLoop:
             return PhaseOf(lane.set_up.made_for)
         likely = [about.workload, self._space.base]
         if about.verdict.symptom is Symptom.LOW_THROUGHPUT:
-            likely.append(self._measurer.sibling(probe))
+            likely.append(self._measurer.judgement.sibling(probe))
         return PhaseOf(roomy(self._space, probe, *likely), first=True)

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter as Tally
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import cycle, islice
-from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
+from collie.campaign.judgement import Judgement
 from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, PhaseOf, RunRequest, alone
 from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
 from collie.campaign.siblings import SickSibling, delivered, unfit
-from collie.detect.bounds import NOTHING_EXPECTED, Bounds
+from collie.detect.bounds import Bounds
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading, reading_of
-from collie.detect.signature import Levels, Ordinary, Signature
+from collie.detect.signature import Levels
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.errors import TestbedError
 from collie.ports import (
@@ -67,9 +67,8 @@ class LostHost:
 class Measurer:
     """Runs and judges workloads on one testbed, or on several equal ones.
 
-    Plain siblings set the bounds. Healthy runs of the search set the levels, unless `levels` is given.
-
     Attributes:
+        judgement: what the runs so far say of a run.
         set_aside: pairs that no longer measure, with the reason.
         budget: a gate replaces it for each part of its campaign.
         sick: plain siblings that are themselves anomalous and that no one has taken as suspicions yet.
@@ -87,17 +86,15 @@ class Measurer:
         levels: Levels | None = None,
         lanes: Sequence[Lane] = (),
     ) -> None:
-        self._levels = levels
         self._guard = guard or Guard()
         self.scheduler = LaneScheduler(lanes or [alone(testbed)], testbed.info.virtual_time, store, sink, self._guard)
         self.catalog = testbed.info.catalog
         self._store = store
+        self.judgement = Judgement(bounds, thresholds, testbed.info.catalog, levels)
         self._bounds = bounds
         self._thresholds = thresholds
         self.budget = budget
         self._sink = sink
-        self._evidence: dict[Workload, list[tuple[Verdict, Measurement]]] = {}
-        self._ordinary = Ordinary(self.catalog)
         self.failed: Tally[str] = Tally()
         self.unsupported = 0
         self.refused: dict[Workload, str] = {}
@@ -106,7 +103,6 @@ class Measurer:
         self.sick: list[SickSibling] = []
         self._ran: list[Workload] = []
         self.set_aside: dict[str, str] = {}
-        self._unfit: dict[Workload, str] = {}
         self._pace = Pace()
 
     @property
@@ -141,7 +137,7 @@ class Measurer:
 
     def measure_sibling(self, workload: Workload) -> None:
         """Measure the plain sibling again, for a recent bound. One run suffices if the bound is known."""
-        tries = 1 if self.knows_bound(workload) else _SIBLING_TRIES
+        tries = 1 if self.judgement.knows_bound(workload) else _SIBLING_TRIES
         self._alone(self.measuring_sibling(self.lanes[0], workload, tries))
 
     def _alone(self, task: LaneTask[T]) -> T:
@@ -176,7 +172,11 @@ class Measurer:
             measured = [
                 (each.workload, each.result.measurement) for each in records if isinstance(each.result, Measured)
             ]
-            return {self._bounds.sibling(w): w for w, reading in measured if self._judged(w, reading, "search") is None}
+            return {
+                self._bounds.sibling(w): w
+                for w, reading in measured
+                if self.judgement.judged(w, reading, "search") is None
+            }
 
         siblings = list(needed())
         made_for = made_for_all(siblings) if len(siblings) > 1 else None
@@ -189,7 +189,7 @@ class Measurer:
         """Announce a recorded run whose verdict no further run can settle."""
         verdict = None
         if isinstance(record.result, Measured):
-            verdict = self._judged(record.workload, record.result.measurement, record.purpose)
+            verdict = self.judgement.judged(record.workload, record.result.measurement, record.purpose)
         if verdict is not None and record.verdict is None:
             self._store.annotate(record.run, verdict, lane.driven)
         self._announce(lane, record, verdict)
@@ -204,16 +204,13 @@ class Measurer:
         try:
             if isinstance(record.result, Measured):
                 measurement = record.result.measurement
-                if asked is not None and self._is_free_of(asked, record.workload, measurement):
+                if asked is not None and self.judgement.is_free_of(asked, record.workload, measurement):
                     verdict = inconclusive(f"no {asked.words}; its throughput was not judged")
                     if record.verdict is None:
                         self._store.annotate(record.run, verdict, lane.driven)
                     return Verdict(Outcome.NORMAL, verdict.reason)
                 verdict = await self._judge(lane, record.workload, measurement, record.purpose)
-                if verdict.is_normal and record.purpose == "search":  # probes close to an anomaly have high counters
-                    self._ordinary.learn(measurement)
-                verdict = self.with_signature(verdict, measurement)
-                self._evidence.setdefault(record.workload, []).append((verdict, measurement))
+                verdict = self.judgement.learn(record.workload, verdict, measurement, record.purpose)
                 if record.verdict is None:  # a replayed run can have its verdict on record
                     self._store.annotate(record.run, verdict, lane.driven)
         finally:  # the sibling can raise `BudgetSpent`, but this run is on record
@@ -268,10 +265,6 @@ class Measurer:
         if not self.scheduler.was_recorded(last.run):
             raise TestbedError(f"{lane.name} sets up nothing any more: {detail}")
 
-    def signature(self, measurement: Measurement) -> Signature:
-        """Return the raised counters of a run, relative to the healthy runs so far."""
-        return (self._levels or self._ordinary.levels).signature(measurement)
-
     @property
     def set_up_seconds(self) -> float:
         """Return the mean time of a run with a set-up of its own."""
@@ -287,25 +280,6 @@ class Measurer:
         """Used share of the budget, 0..1."""
         return self.budget.share(self.elapsed_seconds, self.runs)
 
-    def judgements(self) -> Iterator[tuple[Workload, Verdict]]:
-        """Yield every judged workload with each of its verdicts.
-
-        Signatures are computed anew, because levels improve during a campaign.
-        """
-        for workload, judged in self._evidence.items():
-            for verdict, measurement in judged:
-                yield workload, self.with_signature(verdict, measurement)
-
-    def measurement(self, workload: Workload) -> Measurement | None:
-        """Return the first anomalous measurement of a workload, or None without any."""
-        judged = self._evidence.get(workload, ())
-        return next((measurement for verdict, measurement in judged if verdict.is_anomalous), None)
-
-    def severity(self, workload: Workload) -> float | None:
-        """Return the median severity of a workload's anomalous runs, or None without any."""
-        severities = [verdict.severity for verdict, _ in self._evidence.get(workload, ()) if verdict.is_anomalous]
-        return median(severities) if severities else None
-
     async def measuring_sibling(
         self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES, on: PhaseOf | None = None
     ) -> None:
@@ -320,11 +294,11 @@ class Measurer:
         for _ in range(tries):
             record = await self._run(lane, sibling, "sibling", on)
             result = record.result
-            verdict = self._unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
-            self._unfit[sibling] = unfit(result, verdict)
+            verdict = self.judgement.unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
+            self.judgement.unfit[sibling] = unfit(result, verdict)
             if isinstance(result, Unsupported | HostLost):
                 return
-            if isinstance(result, Measured) and not self._unfit[sibling]:
+            if isinstance(result, Measured) and not self.judgement.unfit[sibling]:
                 self._bounds.learn(sibling, delivered(sibling, result.measurement))
                 self.plain.append(result.measurement)
                 await self._compare(lane, record, result.measurement)
@@ -352,77 +326,13 @@ class Measurer:
 
     def _suspect(self, sick: SickSibling) -> None:
         if sick.verdict.is_anomalous:
-            self.sick.append(sick._replace(verdict=self.with_signature(sick.verdict, sick.measurement)))
-
-    def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:
-        """Whether a run of plain traffic can be a reference: normal, with one level."""
-        return self._unbounded(plain, measurement).is_normal and measurement.stable
-
-    def _unbounded(self, workload: Workload, measurement: Measurement) -> Verdict:
-        return judge(workload, measurement, NOTHING_EXPECTED, self._thresholds)
-
-    def sibling(self, workload: Workload) -> Workload:
-        """Return the plain sibling of a workload."""
-        return self._bounds.sibling(workload)
-
-    def knows_bound(self, workload: Workload) -> bool:
-        """Whether the plain sibling has been measured, or is known to be no reference."""
-        return self._bounds.settled(workload)
-
-    def _judged(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict | None:
-        """Judge a run by what is known. Return None if the verdict depends on a plain sibling that is not measured."""
-        verdict = judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
-        if verdict.is_normal or self._bounds.known(workload):
-            return verdict
-        settled, unbounded = self._bounds.settled(workload), self._unbounded(workload, measurement)
-        if not unbounded.is_normal:  # another symptom decides, and nothing is known to be missing
-            return unbounded if settled else verdict
-        bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
-        if bracketed is not None:
-            return bracketed
-        return self._boundless(workload) if settled else None
-
-    def _is_free_of(self, symptom: Symptom, workload: Workload, measurement: Measurement) -> bool:
-        """Whether a run shows neither this symptom nor another one, with its throughput still unjudged."""
-        return (
-            symptom.is_looked_for_before(Symptom.LOW_THROUGHPUT)
-            and not symptom.is_related(Symptom.LOW_THROUGHPUT)
-            and self._judged(workload, measurement, "extract") is None
-        )
+            self.sick.append(sick._replace(verdict=self.judgement.with_signature(sick.verdict, sick.measurement)))
 
     async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
-        if (verdict := self._judged(workload, measurement, purpose)) is not None:
+        if (verdict := self.judgement.judged(workload, measurement, purpose)) is not None:
             return verdict
         await self.measuring_sibling(lane, workload)
-        if self._bounds.known(workload):
-            return judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
-        bracketed = self._bracketed(workload, measurement)
-        return self._boundless(workload) if bracketed is None else bracketed
-
-    def _boundless(self, workload: Workload) -> Verdict:
-        sibling = self._bounds.sibling(workload)
-        subject = "this plain traffic, which is its own yardstick," if workload == sibling else "the plain sibling"
-        why = self._unfit[sibling] or "is slow: plain traffic of another transport is faster"
-        return inconclusive(f"no bound is known: {subject} {why}")
-
-    def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
-        """Judge a probe by siblings with fewer or more bytes in flight, if their bounds decide. This saves a run."""
-        fewer, more = self._bounds.bracket(workload)
-        if fewer is not None:
-            verdict = judge(workload, measurement, fewer, self._thresholds)
-            if verdict.is_anomalous:
-                return verdict
-        if more is not None:
-            verdict = judge(workload, measurement, more, self._thresholds)
-            if verdict.is_normal:
-                return verdict
-        return None
-
-    def with_signature(self, verdict: Verdict, measurement: Measurement) -> Verdict:
-        """Return an anomalous verdict with its signature, relative to the healthy runs so far."""
-        if not verdict.is_anomalous:
-            return verdict
-        return dataclasses.replace(verdict, signature=self.signature(measurement))
+        return self.judgement.settled(workload, measurement)
 
     async def _run(
         self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None, *, announce: bool = True

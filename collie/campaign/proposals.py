@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collie.campaign.triage import ConfirmedAnomaly, Triage
+from collie.campaign.observations import ConfirmedAnomaly
+from collie.campaign.triage import Triage
 from collie.ports import RunRecord
 from collie.search.anomaly import KnownAnomalies
 from collie.search.recipe import Recipe

@@ -259,7 +259,7 @@ def reproduce(
         ended_by = str(spent)
     trials = [Trial(workload, condition, tuple(readings)) for workload, _on, condition, readings in cases if readings]
     alone = trials.pop() if len(trials) > 1 and trials[-1].broken is None else None
-    measurement = measurer.measurement(plan.anomaly)
+    measurement = measurer.judgement.measurement(plan.anomaly)
     at_discovery = at_discovery.comparable_with(measurement) if at_discovery and measurement else at_discovery
     return Reproduction(
         symptom,

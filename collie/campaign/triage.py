@@ -1,7 +1,6 @@
-"""The observations of a campaign: suspicions, anomalies that await explanation, explanations.
+"""What becomes of the observations of a campaign: which are sightings, what awaits explanation, what is explained.
 
-A *suspicion* is an anomalous run. A *sighting* most likely repeats an earlier observation. An anomaly is confirmed
-first. It then waits until its explanation is due.
+A *sighting* most likely repeats an earlier observation. A confirmed anomaly waits until its explanation is due.
 """
 
 from __future__ import annotations
@@ -9,18 +8,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
-from collie.detect.measurement import Measurement
+from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
 from collie.detect.signature import Signature, likeness, same_cause
-from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
 from collie.workloads.feature import Mfs
-from collie.workloads.setup import SetUp
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
@@ -35,71 +31,6 @@ limit is probably not exact, and they are familiar.
 """
 _FAMILIAR_AT_LAST = 3
 """Limit on explanations of familiar anomalies for which the rest of the budget is kept."""
-
-
-@dataclass(eq=False)
-class Observation:
-    """An anomalous run.
-
-    Attributes:
-        floor: severity from which on it shows, where a milder anomaly has the set `inside` around it.
-    """
-
-    workload: Workload
-    verdict: Verdict
-    measurement: Measurement
-    floor: float = field(default=0.0, kw_only=True)
-    inside: Mfs | None = field(default=None, kw_only=True)
-
-
-@dataclass(eq=False)
-class Suspicion(Observation):
-    """An anomalous run that awaits confirmation, with later observations that repeat it.
-
-    Attributes:
-        refuted: another lane did not reproduce it. The lane that observed it then tests whether it is itself the cause.
-        taken: whether a lane is confirming it.
-        proposed: whether the strategy proposed it. It did not propose a sick plain sibling.
-        on: the set-up that it was a phase of, with the phases before it.
-    """
-
-    run: int
-    lane: Lane
-    proposed: bool = True
-    on: SetUp | None = None
-    refuted: bool = False
-    taken: bool = False
-    repetitions: list[Observation] = field(default_factory=list)
-
-    @property
-    def observations(self) -> tuple[Observation, ...]:
-        """This observation and its repetitions."""
-        return (self, *self.repetitions)
-
-    @property
-    def proposals(self) -> tuple[Observation, ...]:
-        """The observations that the strategy waits for."""
-        return self.observations if self.proposed else tuple(self.repetitions)
-
-
-@dataclass(eq=False)
-class ConfirmedAnomaly(Observation):
-    """A confirmed anomaly with the run that raised the suspicion.
-
-    Attributes:
-        seen: its sightings while it awaits explanation.
-        audits: number of runs that test its explanation.
-        covered: number of proposals that its explanation covers.
-        severity_alone: severity of the simplest workload, where hardly another cause adds to it.
-        abandoned: whether the pair that was explaining it was lost or set aside.
-    """
-
-    anomaly: Anomaly
-    seen: list[Observation] = field(default_factory=list)
-    audits: int = 0
-    covered: int = 0
-    severity_alone: float = 0.0
-    abandoned: bool = False
 
 
 class Triage:
@@ -122,6 +53,7 @@ class Triage:
         self._explained: list[ConfirmedAnomaly] = []
         self._sightings: list[Sighting] = []
         self._measurer = measurer
+        self._judgement = measurer.judgement
         self._store = store
         self._space = space
         self._known = known
@@ -304,7 +236,7 @@ class Triage:
         """
 
         def typical(of: ConfirmedAnomaly) -> Signature:
-            return self._measurer.signature(self._measurer.measurement(of.anomaly.workload) or of.measurement)
+            return self._judgement.signature(self._judgement.measurement(of.anomaly.workload) or of.measurement)
 
         for other in self._explained:
             if confirmed.floor > other.severity_alone and self._widened(other.anomaly) == confirmed.inside:
@@ -373,10 +305,10 @@ class Triage:
         """
         if waiting.inside is not None and not waiting.floor:
             return 1.0
-        signature = self._measurer.signature(waiting.measurement)
+        signature = self._judgement.signature(waiting.measurement)
 
         def alike(other: ConfirmedAnomaly) -> float:
-            theirs = self._measurer.signature(other.measurement)
+            theirs = self._judgement.signature(other.measurement)
             if signature.raised and theirs.raised:
                 return likeness(signature, theirs)
             if signature.raised or theirs.raised:
@@ -399,7 +331,10 @@ class Triage:
         if earlier.workload.qp_type is not later.workload.qp_type:
             return False  # one counter often serves several transports with separate limits
         elsewhere = earlier.workload.opcode is not later.workload.opcode
-        first, second = self._measurer.signature(earlier.measurement), self._measurer.signature(later.measurement)
+        first, second = (
+            self._judgement.signature(earlier.measurement),
+            self._judgement.signature(later.measurement),
+        )
         if not first.raised and not second.raised:
             return not elsewhere
         return same_cause(first, second, elsewhere=elsewhere)

@@ -11,8 +11,9 @@ from collie.campaign.budget import Budget
 from collie.campaign.events import AnomalyExplained, AnomalyMerged, RunFinished
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
+from collie.campaign.observations import ConfirmedAnomaly, Observation
 from collie.campaign.summary import Summary
-from collie.campaign.triage import ConfirmedAnomaly, Observation, Triage
+from collie.campaign.triage import Triage
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels

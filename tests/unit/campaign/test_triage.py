@@ -8,7 +8,8 @@ import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.measure import Measurer
-from collie.campaign.triage import ConfirmedAnomaly, Suspicion, Triage
+from collie.campaign.observations import ConfirmedAnomaly, Suspicion
+from collie.campaign.triage import Triage
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.judge import Thresholds
 from collie.ports import Measured

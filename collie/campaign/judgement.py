@@ -1,0 +1,133 @@
+"""What the runs so far say of a run: its bound, its verdict and its raised counters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from statistics import median
+
+from collie.counters.catalog import Catalog
+from collie.detect.bounds import NOTHING_EXPECTED, Bounds
+from collie.detect.judge import Thresholds, judge
+from collie.detect.measurement import Measurement
+from collie.detect.signature import Levels, Ordinary, Signature
+from collie.detect.symptom import Symptom, Verdict, inconclusive
+from collie.workloads.workload import Workload
+
+
+class Judgement:
+    """The verdicts of one campaign.
+
+    Plain siblings set the bounds. Healthy runs of the search set the levels, unless `levels` is given.
+
+    Attributes:
+        unfit: why the last run of a plain sibling is no reference, empty if it is one.
+    """
+
+    def __init__(self, bounds: Bounds, thresholds: Thresholds, catalog: Catalog, levels: Levels | None = None) -> None:
+        self.bounds = bounds
+        self.unfit: dict[Workload, str] = {}
+        self._thresholds = thresholds
+        self._given = levels
+        self._ordinary = Ordinary(catalog)
+        self._evidence: dict[Workload, list[tuple[Verdict, Measurement]]] = {}
+
+    def learn(self, workload: Workload, verdict: Verdict, measurement: Measurement, purpose: str) -> Verdict:
+        """Keep a judged run as evidence. Return its verdict with its signature."""
+        if verdict.is_normal and purpose == "search":  # probes close to an anomaly have high counters
+            self._ordinary.learn(measurement)
+        verdict = self.with_signature(verdict, measurement)
+        self._evidence.setdefault(workload, []).append((verdict, measurement))
+        return verdict
+
+    def signature(self, measurement: Measurement) -> Signature:
+        """Return the raised counters of a run, relative to the healthy runs so far."""
+        return (self._given or self._ordinary.levels).signature(measurement)
+
+    def judgements(self) -> Iterator[tuple[Workload, Verdict]]:
+        """Yield every judged workload with each of its verdicts.
+
+        Signatures are computed anew, because levels improve during a campaign.
+        """
+        for workload, judged in self._evidence.items():
+            for verdict, measurement in judged:
+                yield workload, self.with_signature(verdict, measurement)
+
+    def measurement(self, workload: Workload) -> Measurement | None:
+        """Return the first anomalous measurement of a workload, or None without any."""
+        judged = self._evidence.get(workload, ())
+        return next((measurement for verdict, measurement in judged if verdict.is_anomalous), None)
+
+    def severity(self, workload: Workload) -> float | None:
+        """Return the median severity of a workload's anomalous runs, or None without any."""
+        severities = [verdict.severity for verdict, _ in self._evidence.get(workload, ()) if verdict.is_anomalous]
+        return median(severities) if severities else None
+
+    def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:
+        """Whether a run of plain traffic can be a reference: normal, with one level."""
+        return self.unbounded(plain, measurement).is_normal and measurement.stable
+
+    def unbounded(self, workload: Workload, measurement: Measurement) -> Verdict:
+        """Judge a run without a bound on throughput."""
+        return judge(workload, measurement, NOTHING_EXPECTED, self._thresholds)
+
+    def sibling(self, workload: Workload) -> Workload:
+        """Return the plain sibling of a workload."""
+        return self.bounds.sibling(workload)
+
+    def knows_bound(self, workload: Workload) -> bool:
+        """Whether the plain sibling has been measured, or is known to be no reference."""
+        return self.bounds.settled(workload)
+
+    def judged(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict | None:
+        """Judge a run by what is known. Return None if the verdict depends on a plain sibling that is not measured."""
+        verdict = judge(workload, measurement, self.bounds.tightest(workload), self._thresholds)
+        if verdict.is_normal or self.bounds.known(workload):
+            return verdict
+        settled, unbounded = self.bounds.settled(workload), self.unbounded(workload, measurement)
+        if not unbounded.is_normal:  # another symptom decides, and nothing is known to be missing
+            return unbounded if settled else verdict
+        bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
+        if bracketed is not None:
+            return bracketed
+        return self._boundless(workload) if settled else None
+
+    def settled(self, workload: Workload, measurement: Measurement) -> Verdict:
+        """Judge a run whose plain sibling is measured, or could not be."""
+        if self.bounds.known(workload):
+            return judge(workload, measurement, self.bounds.tightest(workload), self._thresholds)
+        bracketed = self._bracketed(workload, measurement)
+        return self._boundless(workload) if bracketed is None else bracketed
+
+    def is_free_of(self, symptom: Symptom, workload: Workload, measurement: Measurement) -> bool:
+        """Whether a run shows neither this symptom nor another one, with its throughput still unjudged."""
+        return (
+            symptom.is_looked_for_before(Symptom.LOW_THROUGHPUT)
+            and not symptom.is_related(Symptom.LOW_THROUGHPUT)
+            and self.judged(workload, measurement, "extract") is None
+        )
+
+    def _boundless(self, workload: Workload) -> Verdict:
+        sibling = self.bounds.sibling(workload)
+        subject = "this plain traffic, which is its own yardstick," if workload == sibling else "the plain sibling"
+        why = self.unfit[sibling] or "is slow: plain traffic of another transport is faster"
+        return inconclusive(f"no bound is known: {subject} {why}")
+
+    def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
+        """Judge a probe by siblings with fewer or more bytes in flight, if their bounds decide. This saves a run."""
+        fewer, more = self.bounds.bracket(workload)
+        if fewer is not None:
+            verdict = judge(workload, measurement, fewer, self._thresholds)
+            if verdict.is_anomalous:
+                return verdict
+        if more is not None:
+            verdict = judge(workload, measurement, more, self._thresholds)
+            if verdict.is_normal:
+                return verdict
+        return None
+
+    def with_signature(self, verdict: Verdict, measurement: Measurement) -> Verdict:
+        """Return an anomalous verdict with its signature, relative to the healthy runs so far."""
+        if not verdict.is_anomalous:
+            return verdict
+        return dataclasses.replace(verdict, signature=self.signature(measurement))

@@ -1,0 +1,81 @@
+"""What a campaign has seen: anomalous runs, suspicions and confirmed anomalies.
+
+A *suspicion* is an anomalous run that awaits confirmation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from collie.campaign.lanes import Lane
+from collie.detect.measurement import Measurement
+from collie.detect.symptom import Verdict
+from collie.search.anomaly import Anomaly
+from collie.workloads.feature import Mfs
+from collie.workloads.setup import SetUp
+from collie.workloads.workload import Workload
+
+
+@dataclass(eq=False)
+class Observation:
+    """An anomalous run.
+
+    Attributes:
+        floor: severity from which on it shows, where a milder anomaly has the set `inside` around it.
+    """
+
+    workload: Workload
+    verdict: Verdict
+    measurement: Measurement
+    floor: float = field(default=0.0, kw_only=True)
+    inside: Mfs | None = field(default=None, kw_only=True)
+
+
+@dataclass(eq=False)
+class Suspicion(Observation):
+    """An anomalous run that awaits confirmation, with later observations that repeat it.
+
+    Attributes:
+        refuted: another lane did not reproduce it. The lane that observed it then tests whether it is itself the cause.
+        taken: whether a lane is confirming it.
+        proposed: whether the strategy proposed it. It did not propose a sick plain sibling.
+        on: the set-up that it was a phase of, with the phases before it.
+    """
+
+    run: int
+    lane: Lane
+    proposed: bool = True
+    on: SetUp | None = None
+    refuted: bool = False
+    taken: bool = False
+    repetitions: list[Observation] = field(default_factory=list)
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """This observation and its repetitions."""
+        return (self, *self.repetitions)
+
+    @property
+    def proposals(self) -> tuple[Observation, ...]:
+        """The observations that the strategy waits for."""
+        return self.observations if self.proposed else tuple(self.repetitions)
+
+
+@dataclass(eq=False)
+class ConfirmedAnomaly(Observation):
+    """A confirmed anomaly with the run that raised the suspicion.
+
+    Attributes:
+        seen: its sightings while it awaits explanation.
+        audits: number of runs that test its explanation.
+        covered: number of proposals that its explanation covers.
+        severity_alone: severity of the simplest workload, where hardly another cause adds to it.
+        abandoned: whether the pair that was explaining it was lost or set aside.
+    """
+
+    anomaly: Anomaly
+    seen: list[Observation] = field(default_factory=list)
+    audits: int = 0
+    covered: int = 0
+    severity_alone: float = 0.0
+    abandoned: bool = False
