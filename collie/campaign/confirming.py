@@ -81,6 +81,7 @@ class Confirmer:
         symptom = suspicion.verdict.symptom
         assert symptom is not None
         policy = self._recipe.confirmation
+        floor = max(suspicion.floor, self._recipe.confirming_floor(symptom))
         try:
             await self._freshen_bound(lane, suspicion.workload, policy.siblings(suspicion.verdict))
             suspicion.taken = False
@@ -88,7 +89,7 @@ class Confirmer:
                 return  # the simpler workload comes first
             suspicion.taken = True
             probes = confirm(suspicion.workload, symptom, self._trust.rule, policy.void_runs)
-            confirmation, _ = await self._drive(lane, probes, "confirm", self._confirming_floor(suspicion))
+            confirmation, _ = await self._drive(lane, probes, "confirm", floor)
         except LaneLost:
             suspicion.taken = False
             raise
@@ -128,7 +129,8 @@ class Confirmer:
         if after is None:
             return False
         probes = confirm(suspicion.workload, symptom, self._trust.rule, self._recipe.confirmation.void_runs)
-        confirmation, _ = await self._drive(lane, probes, "confirm", self._confirming_floor(suspicion), after=after)
+        floor = max(suspicion.floor, self._recipe.confirming_floor(symptom))
+        confirmation, _ = await self._drive(lane, probes, "confirm", floor, after=after)
         if not confirmation.confirmed:
             return False
         anomaly = self._anomaly(suspicion, symptom, confirmation)
@@ -138,12 +140,6 @@ class Confirmer:
         for observation in suspicion.proposals:
             self.tell(observation, found=True)
         return True
-
-    def _confirming_floor(self, suspicion: Suspicion) -> float:
-        if suspicion.verdict.symptom is not Symptom.LOW_THROUGHPUT:
-            return suspicion.floor
-        deficit = self._recipe.thresholds.throughput_deficit
-        return max(suspicion.floor, deficit * self._recipe.confirmation.confirming_deficit)
 
     def drop(self, suspicion: Suspicion, confirmation: Confirmed | None = None) -> None:
         """Note that a suspicion is not confirmed, and how often it showed."""

@@ -13,12 +13,13 @@ from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
 from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
+from collie.detect.confirm import confirm
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import ProgressSink
 from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
 from collie.search.discriminating_counters import rank
 from collie.search.extract import Judgements, MfsExtraction, Surroundings, claim, nothing_measured
-from collie.search.joins import Explained, compare, is_more_severe, predicts, reduced
+from collie.search.joins import Explained, Joined, compare, is_more_severe, predicts, reduced
 from collie.search.phases import answers
 from collie.search.recipe import Recipe
 from collie.workloads.feature import Condition, Mfs
@@ -137,32 +138,42 @@ class Explainer:
         """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
         anomaly, mfs = waiting.anomaly, explained.anomaly.mfs
         verdict = self._measurer.judgement.with_signature(waiting.verdict, waiting.measurement)
-        void_runs = self._recipe.confirmation.void_runs
+        checked: frozenset[Condition] = frozenset()
         with self._triage.comparing(waiting):
-            probes = compare(
-                anomaly.workload, verdict, self._covering(explained), self._space, self._trust.rule, void_runs
-            )
-            joined, _ = await self._drive(lane, probes, "control", about=waiting)
-            while joined.needless is not None and await self._widened(lane, explained, joined.needless):
-                probes = compare(
-                    anomaly.workload, verdict, self._covering(explained), self._space, self._trust.rule, void_runs
-                )
+            while True:
+                probes = compare(anomaly.workload, verdict, self._covering(explained), self._space, checked)
                 joined, _ = await self._drive(lane, probes, "control", about=waiting)
+                second = await self._confirmed(lane, joined)
+                if joined.needless is not None and await self._widened(lane, explained, joined.needless):
+                    checked = frozenset()
+                elif joined.suspect is not None and not second:
+                    checked = joined.checked
+                else:
+                    break
         if joined.same:
             self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained.anomaly)))
         elif waiting.anomaly.complete:
             return  # it has a set of its own
-        elif joined.second is not None:
-            typical = typical_of(joined.verdicts)
-            waiting.workload, waiting.verdict = joined.second, typical
-            waiting.measurement = self._measurer.judgement.measurement(joined.second) or waiting.measurement
+        elif joined.suspect is not None:
+            typical = typical_of(second)
+            waiting.workload, waiting.verdict = joined.suspect, typical
+            waiting.measurement = self._measurer.judgement.measurement(joined.suspect) or waiting.measurement
             waiting.anomaly = dataclasses.replace(
-                anomaly, workload=joined.second, reason=typical.reason, severity=typical.severity, host=typical.host
+                anomaly, workload=joined.suspect, reason=typical.reason, severity=typical.severity, host=typical.host
             )
             self._triage.keep(waiting.anomaly)
         else:
             waiting.inside = widen_to_untested(mfs, self._space)
             waiting.floor = _floor(joined.alone, verdict)
+
+    async def _confirmed(self, lane: Lane, joined: Joined) -> tuple[Verdict, ...]:
+        """Return the verdicts that confirm a control with another cause on set-ups of its own, or nothing."""
+        if joined.suspect is None or joined.symptom is None:
+            return ()
+        probes = confirm(joined.suspect, joined.symptom, self._trust.rule, self._recipe.confirmation.void_runs)
+        floor = self._recipe.confirming_floor(joined.symptom)
+        confirmation, _ = await self._drive(lane, probes, "confirm", floor)
+        return confirmation.reproduced if confirmation.confirmed else ()
 
     def _covering(self, explained: ConfirmedAnomaly) -> Explained:
         anomaly = explained.anomaly

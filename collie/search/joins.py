@@ -6,8 +6,8 @@ name.
 
 Rules.
 1. If the set is the only cause, every control is healthy. A control with other counters than the set's cause, or with
-   more severity, shows a second cause, which no longer hides behind the first one. It takes the place of the covered
-   workload. A control that another explanation covers says nothing.
+   more severity, is suspected of a second cause, which no longer hides behind the first one. Confirmed on set-ups of its
+   own, it takes the place of the covered workload. A control that another explanation covers says nothing.
 2. A control that shows what the set's own cause shows is beyond a limit that is not exact everywhere. The condition may
    even be needless. Then the simplest workload of the set is anomalous, too, when this condition is broken, and the set
    without the condition is compared again.
@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from collie.detect.confirm import Rule, confirm
 from collie.detect.signature import contained, likeness
-from collie.detect.symptom import Verdict
+from collie.detect.symptom import Symptom, Verdict
 from collie.search.breaking import broken
 from collie.workloads.feature import Condition, Mfs, sources
 from collie.workloads.space import Space
@@ -45,15 +44,16 @@ class Joined:
 
     Attributes:
         same: every control is healthy, and the set predicts severity and counters.
-        second: a control that is anomalous, whose cause is another one.
-        verdicts: those that confirmed `second`.
+        suspect: a control with another cause, if it is confirmed, and `symptom` what it shows.
+        checked: the conditions whose controls have told all they can, if `suspect` is not confirmed.
         needless: a condition of the set without which its own cause shows as well.
         alone: the verdict on the reduced workload, if it ran.
     """
 
     same: bool
-    second: Workload | None = None
-    verdicts: tuple[Verdict, ...] = ()
+    suspect: Workload | None = None
+    symptom: Symptom | None = None
+    checked: frozenset[Condition] = frozenset()
     needless: Condition | None = None
     alone: Verdict | None = None
 
@@ -75,12 +75,19 @@ class Explained:
 
 
 def compare(
-    covered: Workload, verdict: Verdict, explained: Explained, space: Space, until: Rule, void_runs: int
+    covered: Workload,
+    verdict: Verdict,
+    explained: Explained,
+    space: Space,
+    checked: frozenset[Condition] = frozenset(),
 ) -> Controls:
-    """Run the controls of a covered anomaly with this verdict. `until` confirms a control that is anomalous."""
+    """Run the controls of a covered anomaly with this verdict, but those of the conditions that are `checked`."""
     assert verdict.symptom is not None
     mfs = explained.mfs
     for condition in mfs.conditions:
+        if condition in checked:
+            continue
+        checked |= {condition}
         control = broken(covered, mfs, condition, space)
         if control is None or explained.known(control):
             continue
@@ -92,9 +99,7 @@ def compare(
             if twin is not None and not explained.known(twin) and predicts((yield twin), explained.cause):
                 return Joined(False, needless=condition)
             continue
-        confirmation = yield from confirm(control, answer.symptom, until, void_runs)
-        if confirmation.confirmed:
-            return Joined(False, control, confirmation.reproduced)
+        return Joined(False, control, answer.symptom, checked)
     alone = reduced(covered, mfs, space)
     if alone == covered:
         return Joined(True)

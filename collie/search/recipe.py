@@ -10,6 +10,7 @@ from collie.counters.catalog import CounterKind
 from collie.detect.confirm import Confirmation
 from collie.detect.judge import Thresholds
 from collie.detect.noise import Noise
+from collie.detect.symptom import Symptom
 from collie.limits import Count, Limits, Positive, Ratio
 
 Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
@@ -150,3 +151,9 @@ class Recipe:
     audits: Annotated[int, Limits(ge=0, le=100)] = 0
     guide: Guide = field(default_factory=Guide)
     bayesian: Bayesian = field(default_factory=Bayesian)
+
+    def confirming_floor(self, symptom: Symptom) -> float:
+        """Return the severity that a run must have to confirm a symptom."""
+        if symptom is not Symptom.LOW_THROUGHPUT:
+            return 0.0
+        return self.thresholds.throughput_deficit * self.confirmation.confirming_deficit
