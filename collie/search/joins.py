@@ -6,8 +6,8 @@ name.
 
 Rules.
 1. If the set is the only cause, every control is healthy. A control with other counters than the set's cause, or with
-   more severity, is suspected of a second cause, which no longer hides behind the first one. Confirmed on set-ups of its
-   own, it takes the place of the covered workload. A control that another explanation covers says nothing.
+   more severity, is suspected of a second cause, which no longer hides behind the first one. Confirmed on set-ups of
+   its own, it takes the place of the covered workload. A control that another explanation covers says nothing.
 2. A control that shows what the set's own cause shows is beyond a limit that is not exact everywhere. The condition may
    even be needless. Then the simplest workload of the set is anomalous, too, when this condition is broken, and the set
    without the condition is compared again.
