@@ -14,7 +14,7 @@ from collie.app.inventories import first_pair, open_inventory
 from collie.campaign.choice import SearchChoice
 from collie.campaign.reproduce import BUNDLE_SUFFIX, Bundle, planned
 from collie.clock import utc_now
-from collie.detect.bounds import plain_sibling
+from collie.detect.plain import plain_sibling
 from collie.errors import UsageError
 from collie.inventory.hosts import Host
 from collie.perftest.case import PerftestCase, in_perftest

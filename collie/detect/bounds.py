@@ -30,20 +30,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import product
 from statistics import median
 
-from collie.workloads.dimension import Choice, Ordered
+from collie.detect.brackets import range_of
+from collie.detect.plain import curve_of, plain_workloads, remembered_siblings
 from collie.workloads.plan import shares, streams
 from collie.workloads.space import Space
-from collie.workloads.workload import Opcode, QpType, Workload
+from collie.workloads.workload import FIELD_NAMES, Opcode, QpType, Workload, reader
 
-MAX_SIBLING_QPS = 16
-_REMEMBERED_SIBLINGS = 8192
-_ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages", "offered_bps")
 _IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
 """Fields in which siblings that bracket a bound can differ."""
+
+_shared = reader([name for name in FIELD_NAMES if name not in _IN_FLIGHT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,48 +194,6 @@ def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
     return low_cost + slope * (message_bytes - low)
 
 
-def plain_sibling(workload: Workload, space: Space) -> Workload:
-    """Return the workload's plain sibling.
-
-    Dimensions that the space marks `keep_in_sibling` stay: traffic in one direction is no reference for a host whose
-    single CPU drives both directions.
-    """
-    space = space.whole
-    kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
-    kept |= {name: workload.get(name) for name in _ALWAYS_KEPT}
-    qps = min(workload.qps, MAX_SIBLING_QPS)
-    outstanding = workload.qps * workload.send_wq_depth
-    depth = max(
-        1, min(outstanding // qps, _deepest(space, workload))
-    )  # rounded down: a bound from more bytes in flight is too high
-    mr_bytes = max(space.base.mr_bytes, *workload.payloads)
-    # A plain value can conflict with kept ones: a 4 KiB UD message needs that MTU, a queue of one takes no batch.
-    mtu = max(space.base.mtu, workload.mtu) if workload.qp_type is QpType.UD else space.base.mtu
-    batch = min(space.base.wqe_batch, depth)
-    receive = max(space.base.recv_wq_depth, batch)
-    return space.base.with_(
-        **{
-            "mr_bytes": mr_bytes,
-            "mtu": mtu,
-            **kept,
-            "qps": qps,
-            "send_wq_depth": depth,
-            "wqe_batch": batch,
-            "recv_wq_depth": receive,
-        }
-    )
-
-
-def _deepest(space: Space, workload: Workload) -> int:
-    dimension = space.dimensions.get("send_wq_depth")
-    return dimension.high if isinstance(dimension, Ordered) else max(space.base.send_wq_depth, workload.send_wq_depth)
-
-
-def remembered_siblings(space: Space) -> Callable[[Workload], Workload]:
-    """Return `plain_sibling` in a space, with a cache."""
-    return lru_cache(maxsize=_REMEMBERED_SIBLINGS)(partial(plain_sibling, space=space))
-
-
 class Bounds:
     """Bounds of one testbed from all data so far. `calibration` can be set once measured.
 
@@ -254,8 +210,10 @@ class Bounds:
         self._specification = specification
         self.calibration = calibration
         self.sibling = remembered_siblings(siblings) if isinstance(siblings, Space) else siblings
-        self._plain = _plain_workloads(siblings.whole) if isinstance(siblings, Space) else ()
+        self._plain = plain_workloads(siblings.whole) if isinstance(siblings, Space) else ()
+        self._space = siblings.whole if isinstance(siblings, Space) else None
         self._siblings: dict[Workload, list[Bound]] = {}
+        self._alike: dict[tuple[object, ...], dict[Workload, float]] = {}
         self._distrusted: set[Workload] = set()
         self._outpaced: dict[tuple[QpType, Opcode], str] = {}
         self._packet_rate = 0.0
@@ -275,7 +233,9 @@ class Bounds:
         """Add one run of a sibling, at the best of its ports."""
         if measured:
             best = at_best_port(sibling, measured)
-            self._siblings.setdefault(sibling, []).append(best)
+            runs = self._siblings.setdefault(sibling, [])
+            runs.append(best)
+            self._alike.setdefault(_shared(sibling), {})[sibling] = _median(runs)
             self._packet_rate = max(self._packet_rate, best.pps)
 
     def distrust(self, sibling: Workload) -> None:
@@ -335,32 +295,23 @@ class Bounds:
         )
 
     def bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
-        """Return bounds from similar siblings with fewer and with more bytes in flight, each None if not measured.
+        """Return bounds from similar siblings that carry less and that carry more, each None if none is measured.
 
         Plain traffic gets no slower with more queue pairs and with longer or more messages in flight, so the bound lies
         between the two.
         """
         own = self.sibling(workload)
-        below: list[float] = []
-        above: list[float] = []
-        for sibling, runs in self._siblings.items():
-            if sibling in self._distrusted or own != sibling.with_(**{name: own.get(name) for name in _IN_FLIGHT}):
-                continue
-            rate = _median(runs)
-            same = sibling.messages == own.messages
-            fewer = sibling.qps <= own.qps and sibling.bytes_outstanding <= own.bytes_outstanding
-            more = sibling.qps >= own.qps and sibling.bytes_outstanding >= own.bytes_outstanding
-            if fewer and (same or max(sibling.messages) <= min(own.messages)):
-                below.append(rate)
-            if more and (same or min(sibling.messages) >= max(own.messages)):
-                above.append(rate)
+        alike = self._alike.get(_shared(own), {})
+        between = range_of(own, ((sibling, bps) for sibling, bps in alike.items() if sibling not in self._distrusted))
 
-        def bound(rates: list[float], tightest: Callable[[list[float]], float]) -> Bound | None:
-            if not rates:
-                return None
-            return self._capped(workload, at_own_mtu(workload, tightest(rates), "plain sibling"))
+        def bound(bps: float | None) -> Bound | None:
+            return None if bps is None else self._capped(workload, at_own_mtu(workload, bps, "plain sibling"))
 
-        return bound(below, max), None if self.is_outpaced(workload) else bound(above, min)
+        return bound(between.low), None if self.is_outpaced(workload) else bound(between.high)
+
+    def curve(self, workload: Workload) -> tuple[Workload, ...]:
+        """Return the plain traffic that brackets most siblings of a workload's transport. Empty if there is none."""
+        return curve_of(self.sibling(workload), self._space) if self._space is not None else ()
 
     def _capped(self, workload: Workload, bound: Bound) -> Bound:
         """Return a bound within the specification.
@@ -380,13 +331,3 @@ def _transport(workload: Workload) -> tuple[QpType, Opcode]:
 
 def _median(runs: Sequence[Bound]) -> float:
     return median(run.bps for run in runs)
-
-
-def _plain_workloads(space: Space) -> tuple[Workload, ...]:
-    """Return the plain workload of each transport and opcode that takes the plain message sizes."""
-    choices = [
-        each.values if isinstance(each := space.dimensions.get(name), Choice) else (space.base.get(name),)
-        for name in ("qp_type", "opcode")
-    ]
-    workloads = (space.base.with_(qp_type=qp_type, opcode=opcode) for qp_type, opcode in product(*choices))
-    return tuple(workload for workload in workloads if space.allows(workload))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collie.detect.bounds import plain_sibling
+from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.perftest.command import Expression, command_of
 from collie.workloads.feature import Mfs

@@ -17,7 +17,7 @@ from collie.content.locate import ContentKind, available
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.counters.catalog import CounterKind, Role
-from collie.detect.bounds import plain_sibling
+from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.errors import ContentError
 from collie.search.recipe import Recipe, StrategyName

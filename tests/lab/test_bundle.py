@@ -16,7 +16,7 @@ from collie.campaign.reproduce import Bundle, Plan
 from collie.content.catalogs import load_catalog
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
-from collie.detect.bounds import plain_sibling
+from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Pair

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collie.detect.bounds import plain_sibling
 from collie.detect.judge import Thresholds, judge
+from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.search.anomaly import Anomaly

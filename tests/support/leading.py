@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collie.detect.bounds import plain_sibling
+from collie.detect.plain import plain_sibling
 from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism

@@ -12,7 +12,7 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Final
 
-from collie.detect.bounds import remembered_siblings
+from collie.detect.plain import remembered_siblings
 from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.hardware import Subsystem
 from collie.simulator.model import SteadyState, evaluate

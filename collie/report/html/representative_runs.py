@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import Measurement
+from collie.detect.plain import plain_sibling
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.workloads.setup import SetUp

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collie.app.adapters import ReportContext
-from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import Sample
+from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Outcome
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord

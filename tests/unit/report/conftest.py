@@ -9,8 +9,9 @@ import pytest
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.single_run import Case, JudgedRun
 from collie.campaign.summary import Summary
-from collie.detect.bounds import Bound, plain_sibling
+from collie.detect.bounds import Bound
 from collie.detect.confirm import Reliability
+from collie.detect.plain import plain_sibling
 from collie.detect.reading import RunReading
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.search.discovery import DiscoveryEstimate

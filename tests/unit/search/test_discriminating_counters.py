@@ -13,8 +13,8 @@ from collie.campaign.choice import TestbedChoice
 from collie.content.anomalies import load_reference
 from collie.content.spaces import load_space
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
-from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.ports import Measured
 from collie.search.discriminating_counters import MAX_DISCRIMINATING, rank

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from collie.detect.bounds import Bound, Bounds, Calibration, plain_sibling
+from collie.detect.bounds import Bound, Bounds, Calibration
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.plain import plain_sibling
 from collie.workloads.constraint import VERBS
 from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.plan import flows, hosts, is_peer, shares, sinks

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from collie.app.adapters import ReportContext
-from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
+from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference

@@ -1,0 +1,97 @@
+"""Bounds on the throughput of plain traffic that was not measured, from plain traffic that was.
+
+Terms. The *cost* of a request is its bits over the throughput of traffic that has only such requests. A *curve* is
+plain traffic of one transport and opcode with one message size after another.
+
+Rules. For plain traffic on a healthy subsystem
+1. throughput grows with the queue pairs, with the requests in flight and with the size of the messages,
+2. the cost grows with the size of the message, and faster and faster: whatever limits it takes a constant and a time
+   for each byte,
+3. the cost of a list of messages is at most the sum of their costs, because its messages can share their waiting. It is
+   at least that of as many messages of their mean size, because one resource limits all of them.
+
+Worked example. Messages of 256 B and 4 KiB were measured at 10 and 100 Gbit/s: 0.20 and 0.33 us for a request. The list
+(256, 4096) takes at most 0.53 us, so it carries at least 65 Gbit/s. Its mean of 2176 B costs at least the 0.20 us of
+256 B, so it carries at most 85 Gbit/s.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from collie.workloads.workload import Workload
+
+Point = tuple[int, float]
+"""A message size in bytes, and the bits/s of plain traffic with messages of this size alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bits/s between which the throughput of plain traffic lies. None where nothing measured tells."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+def range_of(own: Workload, measured: Iterable[tuple[Workload, float]]) -> Range:
+    """Return between which bits/s plain traffic lies, from like traffic that differs in what is in flight."""
+    lows: list[float] = []
+    highs: list[float] = []
+    fewer: dict[int, float] = {}
+    more: dict[int, float] = {}
+    requests = own.qps * own.send_wq_depth
+    for plain, bps in measured:
+        same = plain.messages == own.messages
+        is_fewer = plain.qps <= own.qps and plain.bytes_outstanding <= own.bytes_outstanding
+        is_more = plain.qps >= own.qps and plain.bytes_outstanding >= own.bytes_outstanding
+        if is_fewer and (same or max(plain.messages) <= min(own.messages)):
+            lows.append(bps)
+        if is_more and (same or min(plain.messages) >= max(own.messages)):
+            highs.append(bps)
+        size = plain.messages[0]
+        if any(other != size for other in plain.messages):
+            continue
+        if plain.qps <= own.qps and plain.qps * plain.send_wq_depth <= requests:
+            fewer[size] = max(bps, fewer.get(size, 0.0))
+        if plain.qps >= own.qps and plain.qps * plain.send_wq_depth >= requests:
+            more[size] = min(bps, more.get(size, bps))
+    costs = [_most(size, sorted(fewer.items())) for size in own.messages]
+    if None not in costs:
+        lows.append(8 * sum(own.messages) / sum(cost for cost in costs if cost is not None))
+    if (cost := _least(sum(own.messages) / len(own.messages), sorted(more.items()))) is not None:
+        highs.append(8 * sum(own.messages) / len(own.messages) / cost)
+    return Range(max(lows, default=None), min(highs, default=None))
+
+
+def _cost(point: Point) -> float:
+    size, bps = point
+    return 8 * size / bps
+
+
+def _most(size: int, points: Sequence[Point]) -> float | None:
+    """Return the most seconds that a request of this size can take. None below the smallest size of `points`."""
+    above = bisect_left(points, size, key=lambda point: point[0])
+    if above < len(points) and points[above][0] == size:
+        return _cost(points[above])
+    if above == 0:
+        return None
+    below = points[above - 1]
+    by_rate = 8 * size / below[1]
+    if above == len(points):
+        return by_rate
+    share = (size - below[0]) / (points[above][0] - below[0])
+    return min(by_rate, _cost(below) + share * (_cost(points[above]) - _cost(below)))
+
+
+def _least(size: float, points: Sequence[Point]) -> float | None:
+    """Return the fewest seconds that a request of this size can take. None where no size of `points` tells."""
+    above = bisect_left(points, size, key=lambda point: point[0])
+    below = bisect_right(points, size, key=lambda point: point[0]) - 1
+    known = []
+    if above < len(points):
+        known.append(8 * size / points[above][1])
+    if below >= 0:
+        known.append(_cost(points[below]))
+    return max(known, default=None)

@@ -1,0 +1,89 @@
+"""Plain traffic: the sibling of a workload, the plain workloads of all transports, and curves over message sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import product
+
+from collie.workloads.dimension import Choice, Ordered, Vector
+from collie.workloads.setup import made_for_all
+from collie.workloads.space import Space
+from collie.workloads.workload import QpType, Workload
+
+MAX_SIBLING_QPS = 16
+_REMEMBERED_SIBLINGS = 8192
+_ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages", "offered_bps")
+_CURVE_STEP = 2
+"""Every such step of the ladder of message sizes is a point of a curve."""
+
+
+def plain_sibling(workload: Workload, space: Space) -> Workload:
+    """Return the workload's plain sibling.
+
+    Dimensions that the space marks `keep_in_sibling` stay: traffic in one direction is no reference for a host whose
+    single CPU drives both directions.
+    """
+    space = space.whole
+    kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
+    kept |= {name: workload.get(name) for name in _ALWAYS_KEPT}
+    qps = min(workload.qps, MAX_SIBLING_QPS)
+    outstanding = workload.qps * workload.send_wq_depth
+    depth = max(
+        1, min(outstanding // qps, _deepest(space, workload))
+    )  # rounded down: a bound from more bytes in flight is too high
+    mr_bytes = max(space.base.mr_bytes, *workload.payloads)
+    # A plain value can conflict with kept ones: a 4 KiB UD message needs that MTU, a queue of one takes no batch.
+    mtu = max(space.base.mtu, workload.mtu) if workload.qp_type is QpType.UD else space.base.mtu
+    batch = min(space.base.wqe_batch, depth)
+    receive = max(space.base.recv_wq_depth, batch)
+    return space.base.with_(
+        **{
+            "mr_bytes": mr_bytes,
+            "mtu": mtu,
+            **kept,
+            "qps": qps,
+            "send_wq_depth": depth,
+            "wqe_batch": batch,
+            "recv_wq_depth": receive,
+        }
+    )
+
+
+def _deepest(space: Space, workload: Workload) -> int:
+    dimension = space.dimensions.get("send_wq_depth")
+    return dimension.high if isinstance(dimension, Ordered) else max(space.base.send_wq_depth, workload.send_wq_depth)
+
+
+def remembered_siblings(space: Space) -> Callable[[Workload], Workload]:
+    """Return `plain_sibling` in a space, with a cache."""
+    return lru_cache(maxsize=_REMEMBERED_SIBLINGS)(partial(plain_sibling, space=space))
+
+
+def plain_workloads(space: Space) -> tuple[Workload, ...]:
+    """Return the plain workload of each transport and opcode that takes the plain message sizes."""
+    choices = [
+        each.values if isinstance(each := space.dimensions.get(name), Choice) else (space.base.get(name),)
+        for name in ("qp_type", "opcode")
+    ]
+    workloads = (space.base.with_(qp_type=qp_type, opcode=opcode) for qp_type, opcode in product(*choices))
+    return tuple(workload for workload in workloads if space.allows(workload))
+
+
+def curve_of(sibling: Workload, space: Space) -> tuple[Workload, ...]:
+    """Return plain traffic of a sibling's transport and opcode, one message size after another.
+
+    For each size it has as much in flight as the plain workload, and as much as a sibling can have. One set-up serves
+    all. Sizes for which that would break a limit of the space are left out.
+    """
+    lengths = space.dimensions.get("messages")
+    if not isinstance(lengths, Vector) or sibling.more_opcodes or sibling.offered_bps:
+        return ()
+    base = space.base
+    points: list[Workload] = []
+    for size in lengths.element.ladder[::_CURVE_STEP]:
+        for qps, depth in ((base.qps, base.send_wq_depth), (MAX_SIBLING_QPS, _deepest(space, sibling))):
+            point = plain_sibling(sibling.with_(messages=(size,), qps=qps, send_wq_depth=depth), space)
+            if space.allows(point) and space.allows(made_for_all([*points, point])):
+                points.append(point)
+    return tuple(dict.fromkeys(points))

@@ -1,0 +1,96 @@
+"""Brackets of plain traffic that was not measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, strategies as st
+
+from collie.detect.brackets import Range, range_of
+from collie.workloads.workload import Workload
+
+SIZES = st.sampled_from([1 << power for power in range(6, 21)])
+MESSAGES = st.lists(SIZES, min_size=1, max_size=6).map(tuple)
+FLIGHTS = st.tuples(st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([1, 2, 16, 128, 1024]))
+
+
+@dataclass(frozen=True)
+class Device:
+    """Plain traffic on resources that each take a time for a request and a time for a byte, at a distance.
+
+    Attributes:
+        resources: seconds for each request, and for each byte.
+        round_trip: seconds until a request makes room for the next one.
+    """
+
+    resources: tuple[tuple[float, float], ...]
+    round_trip: float
+
+    def bps(self, workload: Workload) -> float:
+        """Return the payload bits/s."""
+        total, count = sum(workload.messages), len(workload.messages)
+        busy = max(count * request + total * byte for request, byte in self.resources)
+        waiting = count * self.round_trip / (workload.qps * workload.send_wq_depth)
+        return 8 * total / (busy + waiting)
+
+
+DEVICES = st.builds(
+    Device,
+    st.lists(st.tuples(st.floats(1e-9, 1e-6), st.floats(1e-12, 1e-9)), min_size=1, max_size=3).map(tuple),
+    st.floats(0, 1e-5),
+)
+
+
+def plain(messages: tuple[int, ...], flight: tuple[int, int]) -> Workload:
+    return Workload(messages=messages, qps=flight[0], send_wq_depth=flight[1])
+
+
+@given(DEVICES, MESSAGES, FLIGHTS, st.lists(st.tuples(MESSAGES, FLIGHTS), max_size=20))
+def test_the_throughput_lies_within_its_range(
+    device: Device,
+    messages: tuple[int, ...],
+    flight: tuple[int, int],
+    measured: list[tuple[tuple[int, ...], tuple[int, int]]],
+) -> None:
+    own = plain(messages, flight)
+    others = [plain(*other) for other in measured]
+    between = range_of(own, [(other, device.bps(other)) for other in others])
+    truth = device.bps(own)
+    assert between.low is None or between.low <= truth * (1 + 1e-9)
+    assert between.high is None or between.high >= truth * (1 - 1e-9)
+
+
+@given(DEVICES, MESSAGES)
+def test_a_curve_tells_more_the_finer_it_is(device: Device, messages: tuple[int, ...]) -> None:
+    own = plain(messages, (16, 1024))
+
+    def width(step: int) -> float:
+        curve = [plain((1 << power,), (16, 1024)) for power in range(6, 21, step)]
+        between = range_of(own, [(point, device.bps(point)) for point in curve])
+        assert between.low is not None
+        assert between.high is not None
+        return between.high / between.low
+
+    assert width(1) <= width(2) * (1 + 1e-9)
+    assert width(2) <= 4 * (1 + 1e-9)
+
+
+def test_a_list_is_bracketed_by_its_messages_and_by_its_mean() -> None:
+    """The example of the module."""
+    points = [(plain((256,), (8, 128)), 10e9), (plain((4096,), (8, 128)), 100e9)]
+    between = range_of(plain((256, 4096), (8, 128)), points)
+    assert between.low is not None
+    assert between.high is not None
+    assert math.isclose(between.low, 65.4e9, rel_tol=0.01)
+    assert math.isclose(between.high, 85e9, rel_tol=0.01)
+
+
+@pytest.mark.parametrize("size", [64, 2048])
+def test_what_nothing_measured_tells_is_open(size: int) -> None:
+    assert range_of(plain((size,), (8, 128)), []) == Range()
+    larger = [(plain((4096,), (8, 128)), 50e9)]
+    assert range_of(plain((size,), (8, 128)), larger) == Range(None, 50e9)
+    deeper = [(plain((size,), (16, 128)), 50e9)]
+    assert range_of(plain((size,), (8, 128)), deeper) == Range(None, 50e9)
