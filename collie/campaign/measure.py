@@ -44,6 +44,9 @@ T = TypeVar("T")
 QUALIFY = "qualify"
 """Purpose of runs that compare or check pairs."""
 
+_EXPLAINING = ("extract", "claim", "control")
+"""Purposes of runs that vary the messages of one transport again and again, so that its curve pays."""
+
 _SETUP_TRIES = 3
 """Limit on attempts to set up one probe."""
 
@@ -85,6 +88,7 @@ class Measurer:
         guard: Guard | None = None,
         levels: Levels | None = None,
         lanes: Sequence[Lane] = (),
+        phases: int = 1,
     ) -> None:
         self._guard = guard or Guard()
         self.scheduler = LaneScheduler(lanes or [alone(testbed)], testbed.info.virtual_time, store, sink, self._guard)
@@ -104,6 +108,8 @@ class Measurer:
         self._ran: list[Workload] = []
         self.set_aside: dict[str, str] = {}
         self._pace = Pace()
+        self._phases = phases
+        self._curves: set[Workload] = set()
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -331,8 +337,24 @@ class Measurer:
     async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         if (verdict := self.judgement.judged(workload, measurement, purpose)) is not None:
             return verdict
+        if purpose in _EXPLAINING and self._phases > 1:
+            await self._measuring_curve(lane, workload)
+            if (verdict := self.judgement.judged(workload, measurement, purpose)) is not None:
+                return verdict
         await self.measuring_sibling(lane, workload)
         return self.judgement.settled(workload, measurement)
+
+    async def _measuring_curve(self, lane: Lane, workload: Workload) -> None:
+        """Measure the curve of a workload's transport, once, as phases of one set-up."""
+        curve = self._bounds.curve(workload)
+        if not curve or curve[0] in self._curves:
+            return
+        self._curves.add(curve[0])
+        on = PhaseOf(made_for_all(curve), first=True)
+        for plain in curve:
+            if not self.judgement.knows_bound(plain):
+                await self.measuring_sibling(lane, plain, tries=1, on=on)
+                on = PhaseOf(on.made_for)
 
     async def _run(
         self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None, *, announce: bool = True

@@ -69,6 +69,7 @@ class Campaign:
             sink,
             self.guard,
             lanes=self.lanes,
+            phases=self.recipe.phases,
         )
         strategy = build(self.recipe, self.space, self.testbed.info.catalog, strategy_generator(self.seed))
         engine = SearchLoop(
