@@ -16,19 +16,16 @@ from collie.detect.signature import Signature, likeness, same_cause
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
+from collie.search.familiarity import chance_of_same_cause
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
 
 _AUDITED = 10
-_FAMILIAR = 0.85
-"""Likeness of counters to an explained anomaly from which a second one most likely has the same cause."""
+_FAMILIAR = 0.5
+"""Chance of the cause of an explained anomaly from which an observation is no novelty."""
 _SAME_SET = 0.6
 """Likeness of counters from which two anomalies whose sets hold each other's simplest workload are one."""
-_UNTOLD = 0.6
-"""The same of two anomalies that raise no counter. Where one breaks no more than one condition of the other's set, the
-limit is probably not exact, and they are familiar.
-"""
 _FAMILIAR_AT_LAST = 3
 """Limit on explanations of familiar anomalies for which the rest of the budget is kept."""
 
@@ -299,26 +296,22 @@ class Triage:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
     def _familiarity(self, waiting: Observation) -> float:
-        """Return how likely an explained anomaly has the same cause: the greatest likeness of their counters.
+        """Return how likely an explained anomaly has the same cause.
 
         What lies in a set that does not predict it, without being worse, is familiar.
         """
         if waiting.inside is not None and not waiting.floor:
             return 1.0
         signature = self._judgement.signature(waiting.measurement)
-
-        def alike(other: ConfirmedAnomaly) -> float:
-            theirs = self._judgement.signature(other.measurement)
-            if signature.raised and theirs.raised:
-                return likeness(signature, theirs)
-            if signature.raised or theirs.raised:
-                return 0.0
-            conditions = other.anomaly.mfs.conditions
-            broken = sum(not condition.holds(waiting.workload) for condition in conditions)
-            return _FAMILIAR if conditions and broken <= 1 else _UNTOLD
-
         known = (*self._explained, *self._being_explained)
-        return max((alike(other) for other in known if other.verdict.symptom is waiting.verdict.symptom), default=0.0)
+        chances = (
+            chance_of_same_cause(
+                waiting.workload, signature, other.anomaly.mfs, self._judgement.signature(other.measurement)
+            )
+            for other in known
+            if other.verdict.symptom is waiting.verdict.symptom
+        )
+        return max(chances, default=0.0)
 
     def _is_sighting(self, earlier: Observation, later: Observation) -> bool:
         """Whether an observation most likely repeats an earlier one.

@@ -134,7 +134,7 @@ def test_anomalies_like_an_explained_one_are_explained_last(related_first: bool)
     triage, explained = triage_with_one_explained()
     sighting = Observation(SPACE.base, explained.verdict, explained.measurement)
     related = ConfirmedAnomaly(
-        SPACE.base, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"), [sighting] * 9
+        FIRST, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"), [sighting] * 9
     )
     other = replace(explained.verdict, symptom=Symptom.UNFAIRNESS)
     fresh = ConfirmedAnomaly(SPACE.base, other, explained.measurement, replace(explained.anomaly, id="a3"), [sighting])
