@@ -26,13 +26,14 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 
     run       purpose    result
     1-17      search     plain traffic of six transports on three set-ups, and its siblings (7-9, 14-15): normal
-    18-39     search     fourteen random phases and the siblings of two set-ups (24-31): normal
-    40        repeat     one of these phases on a set-up of its own: no other throughput
-    41-48     search     eight phases of a fourth set-up: three suspicions
-    49-52     sibling    the bounds of these runs, as phases of one plain set-up
-    53-63     confirm    three of three confirm each, as so early nothing is known of strays: a1, a2, a3
-    64-86     extract    three explanations need the rest of the budget. 23 phases of one set-up ask about a1
-    87-120    extract    claims and questions that need other set-ups. The budget ends before a1 is complete
+    18-38     search     fourteen random phases and the siblings of two set-ups (24-30): normal
+    39        repeat     one of these phases on a set-up of its own: no other throughput
+    40-47     search     eight phases of a fourth set-up: three suspicions
+    48-50     sibling    the bounds of these runs, as phases of one plain set-up
+    51-61     confirm    three of three confirm each, as so early nothing is known of strays: a1, a2, a3
+    62-74     extract    three explanations need the rest of the budget. Phases of one set-up ask about a1
+    75-91     sibling    the curve of plain RC SEND bounds what these questions vary
+    92-120    extract    further questions, and the curve of RC WRITE (102-118). The budget ends before a1 is complete
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ To be run whenever a change of the engine changes that search.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -22,6 +23,7 @@ SEARCH = "collie search --subsystem F --budget 10h --seed 1"
 
 def main() -> None:
     """Run the search and write the page."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with TemporaryDirectory() as folder:
         words = [*SEARCH.split()[1:], "--format", "json"]
         ran = subprocess.run([sys.executable, "-m", "collie", *words], capture_output=True, cwd=folder, check=False)

@@ -99,7 +99,7 @@ def test_search_loop(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, [*words, "--format", "json"])
     anomalies = {found["id"]: found for found in json.loads(done.stdout)["anomalies"]}
     assert {name: found["extraction_runs"] for name, found in anomalies.items()} == {"a1": 0, "a2": 0, "a3": 0}
-    assert [anomalies[name]["found_at_run"] for name in ("a1", "a2", "a3")] == [41, 44, 48]
+    assert [anomalies[name]["found_at_run"] for name in ("a1", "a2", "a3")] == [40, 43, 47]
     lines = map(json.loads, (tmp_path / "one" / "results.jsonl").read_text().splitlines())
     runs = [(line["purpose"], line["set_up"]) for line in lines if "purpose" in line]
     assert [of for _, of in runs[:6]] == [1] * 6
@@ -110,10 +110,12 @@ def test_search_loop(tmp_path: Path) -> None:
         *["sibling"] * 2,
         *["search"] * 2,
     ]
-    assert {purpose for purpose, _ in runs[17:39]} == {"search", "sibling"}
-    assert runs[39][0] == "repeat"
-    assert runs[40:48] == [("search", 41)] * 8
-    assert runs[48:52] == [("sibling", 49)] * 4
-    assert {purpose for purpose, _ in runs[52:63]} == {"confirm", "sibling"}
-    assert runs[63:86] == [("extract", 64)] * 23
-    assert {purpose for purpose, _ in runs[86:]} == {"extract", "sibling", "claim"}
+    assert {purpose for purpose, _ in runs[17:38]} == {"search", "sibling"}
+    assert runs[38][0] == "repeat"
+    assert runs[39:47] == [("search", 40)] * 8
+    assert runs[47:50] == [("sibling", 48)] * 3
+    assert {purpose for purpose, _ in runs[50:61]} == {"confirm", "sibling"}
+    assert runs[61:74] == [("extract", 62)] * 13
+    assert runs[74:91] == [("sibling", 75)] * 17
+    assert {purpose for purpose, _ in runs[91:]} == {"extract", "sibling"}
+    assert runs[101:118] == [("sibling", 102)] * 17
