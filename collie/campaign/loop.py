@@ -9,8 +9,8 @@ Rules.
    sibling that is itself anomalous is a suspicion, too, and comes before the workload that asked for it.
 4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings*: unconfirmed runs
    with its transport, its symptom and a similar signature. It begins anyway once waiting explanations need the rest of
-   the budget. The anomaly least like an explained one comes first. Sightings that the finished set leaves out are
-   suspicions again. Anomalies that an explanation covers are joined with it if controls agree (`search.joins`).
+   the budget. The least familiar anomaly comes first (`search.familiarity`). Sightings that the finished set leaves out
+   are suspicions again. Anomalies that an explanation covers are joined with it if controls agree (`search.joins`).
 5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
    kept as incomplete.
 6. All pairs of hosts share one state and run the same loop (`lanes.py`). A suspicion of one pair is confirmed on

@@ -142,19 +142,19 @@ class Triage:
             self.waiting.append(confirmed)
 
     def due(self, explain_after_sightings: int, is_needed: Callable[[int], bool]) -> ConfirmedAnomaly | None:
-        """Return an anomaly that has the required sightings, or whose explanation must begin now. 0 is at once.
+        """Return the anomaly to explain now: the least familiar one, if any has the required sightings. 0 is at once.
 
-        `is_needed` decides whether this number of explanations needs the rest of the budget.
+        `is_needed` decides whether this number of explanations needs the rest of the budget. Then one begins, too.
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
         familiar = {waiting: self._familiarity(waiting) for waiting in self.waiting}
         novel = [waiting for waiting in self.waiting if waiting.floor or familiar[waiting] < _FAMILIAR]
-        most_sighted = max(novel, key=lambda waiting: len(waiting.seen), default=None)
-        if most_sighted and len(most_sighted.seen) >= explain_after_sightings:
-            return most_sighted
         if novel:
-            return min(novel, key=familiar.__getitem__) if is_needed(len(novel)) else None
+            often = max(len(waiting.seen) for waiting in novel) >= explain_after_sightings
+            if not often and not is_needed(len(novel)):
+                return None
+            return min(novel, key=lambda waiting: (familiar[waiting], -len(waiting.seen)))
         # Familiar anomalies most likely have a cause that is explained. The search is worth more than all of them.
         if self.waiting and is_needed(min(len(self.waiting), _FAMILIAR_AT_LAST)):
             return min(self.waiting, key=familiar.__getitem__)

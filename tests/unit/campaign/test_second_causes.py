@@ -149,6 +149,21 @@ def test_anomalies_like_an_explained_one_are_explained_last(related_first: bool)
     assert triage.due(1, lambda _explanations: False) is related
 
 
+def test_of_what_is_new_the_least_familiar_is_explained_first_however_often_another_was_seen() -> None:
+    triage, explained = triage_with_one_explained()
+    sighting = Observation(SPACE.base, explained.verdict, explained.measurement)
+    beyond = ConfirmedAnomaly(
+        SPACE.base, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"), [sighting] * 9
+    )
+    other = replace(explained.verdict, symptom=Symptom.UNFAIRNESS)
+    unseen = ConfirmedAnomaly(SPACE.base, other, explained.measurement, replace(explained.anomaly, id="a3"))
+    triage.waiting += [beyond, unseen]
+    assert triage.due(10, lambda _explanations: False) is None
+    assert triage.due(9, lambda _explanations: False) is unseen
+    triage.waiting.remove(unseen)
+    assert triage.due(9, lambda _explanations: False) is beyond
+
+
 def triage_with_one_explained() -> tuple[Triage, ConfirmedAnomaly]:
     store, testbed = MemoryStore(HEADER), FakeTestbed((Planted(LOOPBACK),))
     found = search(testbed, store=store, budget=Budget(runs=60)).anomalies[0]
