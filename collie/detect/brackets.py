@@ -36,13 +36,18 @@ class Range:
 
 
 def range_of(own: Workload, measured: Iterable[tuple[Workload, float]]) -> Range:
-    """Return between which bits/s plain traffic lies, from like traffic that differs in what is in flight."""
+    """Return between which bits/s plain traffic lies, from like traffic that differs in what is in flight.
+
+    `measured` has the bits/s of each.
+    """
     lows: list[float] = []
     highs: list[float] = []
     fewer: dict[int, float] = {}
     more: dict[int, float] = {}
     requests = own.qps * own.send_wq_depth
     for plain, bps in measured:
+        if bps <= 0:
+            continue  # what carries nothing has no cost
         same = plain.messages == own.messages
         is_fewer = plain.qps <= own.qps and plain.bytes_outstanding <= own.bytes_outstanding
         is_more = plain.qps >= own.qps and plain.bytes_outstanding >= own.bytes_outstanding
@@ -57,11 +62,12 @@ def range_of(own: Workload, measured: Iterable[tuple[Workload, float]]) -> Range
             fewer[size] = max(bps, fewer.get(size, 0.0))
         if plain.qps >= own.qps and plain.qps * plain.send_wq_depth >= requests:
             more[size] = min(bps, more.get(size, bps))
-    costs = [_most(size, sorted(fewer.items())) for size in own.messages]
-    if None not in costs:
-        lows.append(8 * sum(own.messages) / sum(cost for cost in costs if cost is not None))
-    if (cost := _least(sum(own.messages) / len(own.messages), sorted(more.items()))) is not None:
-        highs.append(8 * sum(own.messages) / len(own.messages) / cost)
+    costs = [cost for size in own.messages if (cost := _most(size, sorted(fewer.items()))) is not None]
+    if len(costs) == len(own.messages):
+        lows.append(8 * sum(own.messages) / sum(costs))
+    mean = sum(own.messages) / len(own.messages)
+    if (least := _least(mean, sorted(more.items()))) is not None:
+        highs.append(8 * mean / least)
     return Range(max(lows, default=None), min(highs, default=None))
 
 

@@ -92,5 +92,7 @@ def test_what_nothing_measured_tells_is_open(size: int) -> None:
     assert range_of(plain((size,), (8, 128)), []) == Range()
     larger = [(plain((4096,), (8, 128)), 50e9)]
     assert range_of(plain((size,), (8, 128)), larger) == Range(None, 50e9)
+    nothing = [(plain((64,), (8, 128)), 0.0)]
+    assert range_of(plain((size,), (8, 128)), nothing) == Range()
     deeper = [(plain((size,), (16, 128)), 50e9)]
     assert range_of(plain((size,), (8, 128)), deeper) == Range(None, 50e9)
