@@ -16,6 +16,7 @@ Algorithm.
    drawn inside it is *rehearsed* on the set-up that stands.
 4. *Draw* fresh workloads inside the set. Their runs are its claim: "shows in k of n". A healthy one is evidence, too.
    Where it changes the set, the algorithm goes on at 2 and the claim is counted anew.
+5. At the limit of runs the questions end. The most probable set keeps its claim if every fresh run bears it out.
 
 Invariant. The finding lies inside every hypothesis. Each hypothesis has a show rate s, and a healthy run multiplies its
 odds by about 1 - s where it covers the run. So the MFS covers a healthy run only if every alternative fits worse.
@@ -88,6 +89,8 @@ _WIDEST_CLAIM = 0.5
 """Width of the interval of the show rate above which more fresh runs are drawn."""
 _DRAWS = 20
 """Draws of a fresh workload outside the known anomalies."""
+_CLAIM_DRAWS = 2
+"""Limit on late runs for each fresh run of a claim, as some are inconclusive."""
 _PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
 
@@ -229,17 +232,23 @@ class MfsExtraction:
 
     @property
     def is_over(self) -> bool:
-        """Whether the claim is finished, or the limit of runs reached."""
-        return self._finished or self._asked >= self._policy.most_runs
+        """Whether the claim is finished, or the limit of runs is reached and the set cannot be claimed as it is."""
+        claimable = bool(self.mfs.conditions) and all(self.fresh)
+        most = self._policy.most_runs + _CLAIM_DRAWS * self._policy.fresh_runs
+        return self._finished or (self._is_late and not claimable) or self._asked >= most
 
     def questions(self) -> Probes[None]:
         """Ask until the set is settled. The probes of one set-up can be its phases."""
         if not self._began:
             yield from self._begin()
             self._open = self._question()
-        while not self.is_over and self._open is not None:
+        while not self._is_late and self._open is not None:
             yield from self._run(self._open)
             self._open = self._question()
+        if self._is_late:
+            self._open = None
+            if not self._settled:
+                self._settle()
 
     def claims(self) -> Probes[None]:
         """Draw workloads inside the settled set until the claim suffices, or one of them opens a question.
@@ -252,7 +261,7 @@ class MfsExtraction:
                 self._finished = True
                 break
             rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
-            if self._around.set_up() is not None and start not in self._alone:
+            if self._around.set_up() is not None and start not in self._alone and not self._is_late:
                 self._alone.add(start)  # on a set-up with room for other phases it may show what it does not show alone
                 yield from self._run(self._candidates.candidate(start))
                 self._open = self._question()
@@ -261,7 +270,12 @@ class MfsExtraction:
             verdict = yield from self._run(self._candidates.candidate(drawn))
             if verdict is not None and not verdict.is_inconclusive:
                 self.fresh.append(verdict.is_anomalous)
-            self._open = self._question() or self._check(drawn)
+            self._open = None if self._is_late else self._question() or self._check(drawn)
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether the limit of runs is reached. Then nothing is asked, and one healthy fresh run ends it all."""
+        return self._asked >= self._policy.most_runs
 
     def _begin(self) -> Probes[None]:
         before, around = list(self._around.measured()), self._around

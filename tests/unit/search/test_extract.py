@@ -134,11 +134,30 @@ def test_a_set_that_covers_healthy_runs_is_incomplete_at_the_limit(most: int, co
     policy = Extraction(most_runs=most)
     start = SPACE.base.with_(wqe_batch=128)
     found, asked = run(start, lambda w: SHOWS if mfs.covers(w) and rng.random() < 0.75 else NORMAL, policy)
-    assert (len(asked) == most) is not complete
+    assert (len(asked) >= most) is not complete
     assert found.mfs.conditions
     assert found.passed < found.trials
     assert found.confidence == (found.passed + 1) / (found.trials + 2)
     assert found.complete is complete
+
+
+@pytest.mark.parametrize("needs", [16, 32, 64])
+@pytest.mark.parametrize(("most", "complete"), [(6, False), (12, True)])
+def test_at_the_limit_only_the_claim_goes_on_until_a_fresh_run_is_healthy(
+    needs: int, most: int, complete: bool
+) -> None:
+    """After 12 runs the most probable set is the planted one. After 6 it is too wide, and a fresh run shows that."""
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, needs), Condition("qps", Op.AT_LEAST, needs)))
+    found, asked = run(SPACE.base.with_(wqe_batch=128, qps=512), planted(mfs), Extraction(most_runs=most))
+    shows = [mfs.covers(late) for late in asked[most:]]
+    assert found.complete is complete
+    if complete:
+        assert set(found.mfs.conditions) == set(mfs.conditions)
+        assert shows == [True] * 9
+        assert (found.fresh_shows, found.fresh_runs) == (9, 9)
+    else:
+        assert shows[-1:] == [False]
+        assert shows.count(False) == 1
 
 
 @pytest.mark.parametrize(("accepting", "margin", "runs"), [(1, 1.0, 2), (3, 1.0, 6), (3, 1.1, 3), (3, 2.0, 1)])
