@@ -20,7 +20,7 @@ from collie.app.testbeds import kept_calibration, lanes_of, open_testbed, requir
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, SearchChoice
 from collie.campaign.events import Both
-from collie.campaign.run import Campaign
+from collie.campaign.run import Campaign, CampaignInterrupted
 from collie.campaign.safety import Guard, SafetyRecord, record_of, replaced
 from collie.campaign.summary import Summary
 from collie.clock import utc_now
@@ -54,13 +54,23 @@ class OpenCampaign:
         return record_of(self.campaign.guard, self.testbed.close())
 
     def run(self, sink: ProgressSink, metrics: Path | None = None) -> Summary:
-        """Search until the budget is spent, and keep `status.json` and the Prometheus textfile `metrics` up to date."""
+        """Search until the budget is spent, and keep `status.json` and the Prometheus textfile `metrics` up to date.
+
+        Raises:
+            CampaignInterrupted: the operator ended it.
+        """
         if self.lost_runs:
             logger.warning("%s", lost_words(self.lost_runs))
         with Pulse(self._adapters, self.store.directory.path, self.store.header, metrics) as pulse:
-            summary = self.campaign.run(Both(pulse.follower, sink))
+            try:
+                summary = self.campaign.run(Both(pulse.follower, sink))
+            except CampaignInterrupted as interrupted:
+                raise CampaignInterrupted(self._completed(interrupted.summary)) from None
             pulse.ended_by = summary.ended_by
-            return dataclasses.replace(summary, further_phases=self.store.tally().further_phases)
+            return self._completed(summary)
+
+    def _completed(self, summary: Summary) -> Summary:
+        return dataclasses.replace(summary, further_phases=self.store.tally().further_phases)
 
     def close(self) -> None:
         """Close the testbed and the record."""

@@ -23,7 +23,7 @@ MAX_PAIRS = 256
 _DEFAULT_UNDER_TEST = ("firmware",)
 _DEFAULT_FALSE_ALARM = 0.01
 
-_EARLIER_DEFAULT = "soft-roce"
+_EARLIER_SPACE, _EARLIER_RECIPE = "soft-roce", "soft-roce-annealing"
 
 GATE = "gate"
 """Key of a gate's options in the settings of a campaign."""
@@ -138,7 +138,7 @@ class SearchChoice:
     def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
         """Inverse of `to_settings`.
 
-        Older campaigns on hosts record no space and no recipe. They used the space and the recipe for Soft-RoCE.
+        Older campaigns on hosts record no space and no recipe. They used those for Soft-RoCE of their time.
 
         Raises:
             StoreError: another program wrote the settings.
@@ -152,7 +152,7 @@ class SearchChoice:
                 raise ValueError(f"noise is {chosen.testbed.noise}; expected 0 or more")
         except ValueError as error:
             raise StoreError(f"the settings of the campaign are those of no search: {error!s:.300}") from None
-        return chosen if chosen.testbed.is_simulated else chosen.naming(_EARLIER_DEFAULT, _EARLIER_DEFAULT)
+        return chosen if chosen.testbed.is_simulated else chosen.naming(_EARLIER_SPACE, _EARLIER_RECIPE)
 
     def naming(self, space: str, recipe: str) -> SearchChoice:
         """Return the same choice, with this space and this recipe where the choice names none."""

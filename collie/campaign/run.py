@@ -27,6 +27,14 @@ _CALIBRATION_REPEATS = 1
 """One repeat suffices, because the calibration only selects suspicions. Plain siblings decide the verdict."""
 
 
+class CampaignInterrupted(KeyboardInterrupt):
+    """The operator interrupted a search. `summary` has what it had found."""
+
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
+        super().__init__()
+
+
 def strategy_generator(seed: int) -> Random:
     """Return the generator of a campaign's strategy."""
     return Random(f"{seed}/strategy")
@@ -55,7 +63,11 @@ class Campaign:
     lanes: tuple[Lane, ...] = ()
 
     def run(self, sink: ProgressSink) -> Summary:
-        """Search until the budget is spent. After a TestbedError the campaign can be resumed."""
+        """Search until the budget is spent. After a TestbedError the campaign can be resumed.
+
+        Raises:
+            CampaignInterrupted: instead of KeyboardInterrupt.
+        """
         sink.on_event(CampaignBegun(self.testbed.info, self.budget))
         if self.dropped:
             sink.on_event(SpacePruned(self.dropped))
@@ -87,7 +99,9 @@ class Campaign:
                     measurer.retire(lane, reason)
             if self.calibration is None:
                 bounds.calibration = calibrate(measurer, plan(self.space), _CALIBRATION_REPEATS)
+            self.store.set_calibration(bounds.calibration)
+            return engine.run()
         except BudgetSpent as spent:
             return engine.summary(spent.what)
-        self.store.set_calibration(bounds.calibration)
-        return engine.run()
+        except KeyboardInterrupt:
+            raise CampaignInterrupted(engine.summary("interruption")) from None

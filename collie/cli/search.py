@@ -17,6 +17,7 @@ from collie.app.inputs import narrowed_space_of
 from collie.app.inventories import LAB
 from collie.app.status import lost_words
 from collie.campaign.choice import MAX_PAIRS, SearchChoice
+from collie.campaign.run import CampaignInterrupted
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.campaign.summary import Summary
 from collie.cli import complete
@@ -40,7 +41,9 @@ from collie.content.locate import ContentKind
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.report.json.objects import render_search
 from collie.report.quantities import show
+from collie.report.terminal.findings import next_steps
 from collie.report.terminal.summary import render_summary
+from collie.search.anomaly import causes_of
 from collie.wiring import ADAPTERS
 
 
@@ -137,12 +140,18 @@ def _search(opened: campaigns.OpenCampaign, directory: Path, options: dict[str, 
     if opened.lost_runs:
         click.echo(lost_words(opened.lost_runs), err=True)
     try:
+        interrupted = False
         with logged_to(opened.store.directory.log), ConsoleProgress() as progress:
-            summary = opened.run(progress, textfile(options["prometheus"]))
+            try:
+                summary = opened.run(progress, textfile(options["prometheus"]))
+            except CampaignInterrupted as stopped:
+                summary, interrupted = stopped.summary, True
             safety = opened.release()
-        code = _finish(opened, summary, safety, time.monotonic() - started, directory, options)
+        code = _finish(opened, summary, safety, time.monotonic() - started, directory, options, interrupted=interrupted)
         opened.close()
-        return code
+        if interrupted:
+            click.echo(f"interrupted; resume with: {resume}", err=True)
+        return 130 if interrupted else code
     except (TestbedError, StoreUnwritable) as error:
         click.echo(f"collie: {error}\nAll measurements are kept; resume with: {resume}", err=True)
         return error.exit_code
@@ -223,6 +232,8 @@ def _finish(
     wall_seconds: float,
     directory: Path,
     options: dict[str, Any],
+    *,
+    interrupted: bool,
 ) -> int:
     score = None
     if options["score"]:
@@ -233,7 +244,10 @@ def _finish(
         print_json(render_search(opened.store.header, summary, wall_seconds, score, safety, opened.campaign.dropped))
     else:
         click.echo(render_summary(opened.store.header, summary, wall_seconds, score))
-        click.echo(f"\nrecord  {directory}\nreport  {report}")
+        click.echo(f"\nrecord  {directory}\nreport  {report}\n\nnext")
+        causes = [anomaly for anomaly, _ in causes_of(summary.anomalies)]
+        steps = next_steps(directory, causes, report, interrupted=interrupted, budget=opened.campaign.budget)
+        click.echo("\n".join(steps))
     if summary.runs and not summary.measured_runs:
         failed = summary.failed_runs
         cause = max(failed, key=failed.__getitem__) if failed else "the device cannot run the workloads"

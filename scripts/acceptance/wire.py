@@ -26,9 +26,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import yaml
-
-from collie.content.locate import ContentKind, find
 from collie.errors import LabError
 from collie.interrupts import install_handlers
 from collie.lab import lab
@@ -124,23 +121,13 @@ def every_cpu_busy() -> Iterator[None]:
             loop.wait()
 
 
-def guided(place: Path) -> Path:
-    """Write the lab's recipe with the strategy that Collie searches with by default, and return its path."""
-    fields = yaml.safe_load(find(ContentKind.RECIPE, "soft-roce").read_text(encoding="utf-8"))
-    del fields["schedule"]
-    path = place / "guided.yaml"
-    path.write_text(yaml.safe_dump({**fields, "strategy": "guided"}), encoding="utf-8")
-    return path
-
-
 def one_run(options: argparse.Namespace, seed: int, place: Path) -> list[str]:
     """Bring the lab up, search it, print a line, and return what was amiss."""
     lab.up(release=options.release, say=partial(print, file=sys.stderr))
     hosts = LabHosts()
     folder = place / f"run-{seed}"
     folder.mkdir(parents=True)
-    recipe = options.recipe or str(guided(place))
-    words = ("search", "--campaign", CAMPAIGN, "--format", "json", "--hosts", "lab", "--recipe", recipe)
+    words = ("search", "--campaign", CAMPAIGN, "--format", "json", "--hosts", "lab", "--recipe", options.recipe)
     course = SearchCourse((*words, "--budget", f"{options.minutes:g}m", "--seed", str(seed)))
     trial = Trial(folder, course, Random(f"wire {seed}"), OVERTIME_SECONDS)
     wire = Wire(trial, hosts, 60 * options.minutes, options.cut)
@@ -171,7 +158,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--cut", type=int, default=0, metavar="TIMES")
-    parser.add_argument("--recipe", help="[default: soft-roce, with the strategy guided]")
+    parser.add_argument("--recipe", default="soft-roce", help="[default: %(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next ones count on")
     parser.add_argument("--campaigns", type=Path, metavar="DIR", help="keep the campaigns in a new directory")
     options = parser.parse_args()

@@ -30,6 +30,7 @@ from collie.report.quantities import (
     times,
     victim_kept,
 )
+from collie.report.terminal.findings import awaits_explanation, findings_table
 from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import Anomaly, causes_of
 from collie.workloads.units import format_count, format_number, format_seconds
@@ -38,6 +39,8 @@ from collie.workloads.workload import FIELD_NAMES
 Line = Text | str
 
 _MAX_UNCONFIRMED = 5
+_NARROWEST = 24
+"""Columns below which a line is left to the terminal."""
 
 
 def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
@@ -45,14 +48,13 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
     lines: list[Line] = [_headline(header, summary, wall_seconds)]
     causes = causes_of(summary.anomalies)
     for anomaly, joined in causes:
-        if not _awaits_explanation(anomaly):
+        if not awaits_explanation(anomaly):
             lines += ["", *_anomaly(anomaly, joined)]
-    if waiting := [anomaly for anomaly, _ in causes if _awaits_explanation(anomaly)]:
-        lines += ["", *_waiting(waiting)]
     notes = [Text(note, "dim") for note in (*_unconfirmed(summary.unconfirmed), *_notes(summary))]
     if score is not None:
         notes.append(Text(_score(score)))
-    return _styled([*lines, *([""] if notes else []), *notes])
+    table = list(findings_table([anomaly for anomaly, _ in causes], _terminal_width()))
+    return _styled([*lines, *([""] if notes else []), *notes, *([""] if table else []), *table])
 
 
 def render_measurement(judged: JudgedRun) -> str:
@@ -129,21 +131,6 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
     if joined:
         more = "once" if len(joined) == 1 else f"{len(joined)} times"
         yield Text(f"    seen {more} more: {', '.join(other.id for other in joined)}", "dim")
-
-
-def _awaits_explanation(anomaly: Anomaly) -> bool:
-    return not anomaly.complete and not anomaly.mfs.conditions and not anomaly.history
-
-
-def _waiting(anomalies: Sequence[Anomaly]) -> Iterator[Line]:
-    """Yield a line for each anomaly of which nothing is known but its workload. Many have a cause that is known."""
-    count = format_count(len(anomalies), "anomaly")
-    yield f"{count} confirmed and not explained; --resume with a larger --budget explains more:"
-    for anomaly in anomalies:
-        traffic = f"{anomaly.workload.qp_type} {anomaly.workload.opcode}"
-        when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
-        figure = f"{anomaly.symptom.words}, {anomaly.figure}"
-        yield Text.assemble((anomaly.id, "bold red"), f"  {traffic}: {figure}, {when}")
 
 
 def _claim(anomaly: Anomaly) -> str:
@@ -266,10 +253,29 @@ def _counters(measurement: Measurement) -> Iterator[str]:
         yield f"{name:{width}}" + "".join(f"{text:>16}" for text in displayed)
 
 
+def _terminal_width() -> int | None:
+    """Return the columns of the terminal, or None for a pipe or a file."""
+    return Console().width if sys.stdout.isatty() else None
+
+
 def _styled(lines: Iterable[Line]) -> str:
-    # Output of hosts stays unchanged. The terminal wraps, so that a sentence can be copied and grepped.
+    """Return lines as text. A terminal gets them wrapped between words. In a pipe each stays one line, for grep."""
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    width = _terminal_width()
     with console.capture() as capture:
         for line in lines:
-            console.print(line)
+            text = line if isinstance(line, Text) else Text(line)  # brackets in the output of hosts are no markup
+            for part in [text] if width is None else _wrapped(text, console, width):
+                console.print(part)
     return capture.get().rstrip("\n")
+
+
+def _wrapped(text: Text, console: Console, width: int) -> Iterator[Text]:
+    """Yield a line as those that fit, with its indentation."""
+    indent = len(text.plain) - len(text.plain.lstrip())
+    if text.cell_len <= width or width - indent < _NARROWEST:
+        yield text
+        return
+    for part in text[indent:].wrap(console, width - indent):
+        part.rstrip()
+        yield Text(" " * indent) + part

@@ -36,4 +36,4 @@ def test_settings_on_hosts_that_name_no_space_mean_what_they_meant_then() -> Non
     old = {**SearchChoice(TestbedChoice(hosts="hosts.yaml"), space="app.yaml").to_settings()}
     del old["terms"]
     chosen = SearchChoice.from_settings(old)
-    assert (chosen.space, chosen.recipe, chosen.terms) == ("app.yaml", "soft-roce", "soft-roce")
+    assert (chosen.space, chosen.recipe, chosen.terms) == ("app.yaml", "soft-roce-annealing", "soft-roce")

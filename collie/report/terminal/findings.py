@@ -1,0 +1,93 @@
+"""The findings of a search at a glance: a table, worst first, and the commands that come next."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import wrap
+
+from rich.text import Text
+
+from collie.campaign.budget import Budget
+from collie.report.quantities import percent
+from collie.search.anomaly import Anomaly
+from collie.workloads.units import format_count, format_seconds
+
+_HEADS = ("id", "severity", "symptom", "found after", "shows in", "where, and when")
+_GAP = "  "
+_NARROWEST = 24
+_UNEXPLAINED = "not explained"
+_MORE = 1.5
+"""Factor between budgets with which a search that was cut short goes on."""
+
+
+def awaits_explanation(anomaly: Anomaly) -> bool:
+    """Whether nothing is known of an anomaly but its workload. Many such have a cause that is known."""
+    return not anomaly.complete and not anomaly.mfs.conditions and not anomaly.history
+
+
+def findings_table(causes: Sequence[Anomaly], width: int | None = None) -> Iterator[Text]:
+    """Yield a row for each anomaly, the worst first, and those without an explanation last.
+
+    With the `width` of a terminal, the last column is wrapped between words.
+    """
+    if not causes:
+        return
+    ranked = sorted(causes, key=lambda anomaly: (awaits_explanation(anomaly), -anomaly.severity))
+    rows = [_HEADS, *map(_row, ranked)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS) - 1)]
+    left = sum(widths) + len(_GAP) * len(widths)
+    for number, row in enumerate(rows):
+        cells = [text.ljust(size) for text, size in zip(row, widths, strict=False)]
+        cells[1] = row[1].rjust(widths[1])
+        first, *more = [row[-1]] if width is None else wrap(row[-1], max(_NARROWEST, width - left)) or [""]
+        style = "dim" if not number or row[-1].startswith(_UNEXPLAINED) else ""
+        line = Text(_GAP.join([*cells, first]).rstrip(), style)
+        line.stylize("bold red" if number else "bold", 0, widths[0])
+        yield line
+        yield from (Text(" " * left + text, style) for text in more)
+
+
+def next_steps(
+    directory: Path, causes: Sequence[Anomaly], report: Path, *, interrupted: bool, budget: Budget
+) -> Iterator[str]:
+    """Yield the commands that an engineer types next, each with what it is for."""
+    explained = [anomaly for anomaly in causes if not awaits_explanation(anomaly)]
+    worst = max(explained or causes, key=lambda anomaly: anomaly.severity, default=None)
+    commands = []
+    if worst is not None:
+        name = shlex.quote(f"{directory}/{worst.id}")
+        commands = [
+            (f"collie reproduce {name} --controls", "run the worst again, and with each condition broken"),
+            (f"collie export {name} --as bundle", "hand it over as one file that runs without Collie"),
+        ]
+    resume = f"collie search --resume {shlex.quote(str(directory))}"
+    if interrupted:
+        commands.append((resume, "go on, because the search was interrupted"))
+    elif waiting := len(causes) - len(explained):
+        purpose = f"explain {format_count(waiting, 'anomaly')} for which the budget was too small"
+        commands.append((f"{resume} --budget {_larger(budget)}", purpose))
+    commands.append((f"xdg-open {shlex.quote(str(report))}", "read the report"))
+    width = max(len(command) for command, _ in commands)
+    yield from (f"  {command:{width}}  # {purpose}" for command, purpose in commands)
+
+
+def _row(anomaly: Anomaly) -> tuple[str, ...]:
+    if awaits_explanation(anomaly):
+        shows, where = "", f"{_UNEXPLAINED}: {anomaly.workload.qp_type} {anomaly.workload.opcode}"
+    else:
+        shows = f"{anomaly.fresh_shows} of {anomaly.fresh_runs}" if anomaly.fresh_runs else ""
+        component = f"{anomaly.telling[0].component}: " if anomaly.telling else ""
+        where = f"{component}{anomaly.mfs}"
+    found = format_seconds(anomaly.found_at_seconds)
+    return anomaly.id, percent(anomaly.severity), anomaly.symptom.words, found, shows, where
+
+
+def _larger(budget: Budget) -> str:
+    """Return a larger budget as on the command line."""
+    if budget.runs is not None:
+        return f"{math.ceil(_MORE * budget.runs)}runs"
+    minutes = math.ceil(_MORE * budget.seconds / 60)
+    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
