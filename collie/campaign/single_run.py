@@ -15,6 +15,7 @@ from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduction, p
 from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
 from collie.detect.bounds import Bound, Bounds, Calibration
 from collie.detect.judge import Thresholds
+from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom, Verdict
 from collie.errors import TestbedError
@@ -145,6 +146,40 @@ class SingleRunSession:
                 judged = self._judged(record.workload, record.result, verdict)
                 found.append(replace(judged, phase=Phase(set_ups, number, shared.made_for, apart)))
         return found
+
+    def measure_together(self, workloads: Sequence[Workload]) -> list[JudgedRun]:
+        """Run workloads in order, as phases of common set-ups where they fit.
+
+        Plain siblings run last, and only those on which a verdict still depends.
+        """
+        with within_budget():
+            runs = self._drive(self._together(self._measurer.lanes[0], workloads))
+        return [self._judged(record.workload, record.result, verdict) for record, verdict in runs]
+
+    async def _together(self, lane: Lane, workloads: Sequence[Workload]) -> list[tuple[RunRecord, Verdict | None]]:
+        records = [
+            await self._measurer.recording(lane, workload, "measure", PhaseOf(shared.made_for, first=not index))
+            for shared in shared_set_ups(workloads, self.space)
+            for index, workload in enumerate(shared.workloads)
+        ]
+        lane.set_up = lane.set_up_by = None  # what the phases left behind must not lower a plain sibling
+        await self._measurer.measuring_siblings(lane, records)
+        return [(record, await self._measurer.judging_record(lane, record)) for record in records]
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Testbed time of all runs so far."""
+        return self._measurer.elapsed_seconds
+
+    @property
+    def runs(self) -> int:
+        """Number of runs so far, plain siblings included."""
+        return self._measurer.runs
+
+    @property
+    def plain(self) -> Sequence[Measurement]:
+        """The runs of plain siblings so far."""
+        return self._measurer.plain
 
     async def _phases(self, lane: Lane, shared: SharedSetUp) -> list[tuple[RunRecord, Verdict | None]]:
         plain = {self._bounds.sibling(workload): workload for workload in shared.workloads}

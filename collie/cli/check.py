@@ -9,9 +9,9 @@ import click
 from collie.advise.check import Advice, check
 from collie.app.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.complete import content
+from collie.cli.named import KNOWN
 from collie.cli.options import (
     changed_testbed,
     noise_seed_option,
@@ -38,7 +38,7 @@ from collie.workloads.application import Application
     show_default=True,
     metavar="CAMPAIGN|nsdi22",
     help="Known anomalies to compare with.",
-    shell_complete=complete.known,
+    type=KNOWN,
 )
 @click.option(
     "--space",

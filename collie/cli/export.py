@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from collie.app import exports
-from collie.cli import complete
 from collie.cli.base import CollieCommand
+from collie.cli.named import ANOMALY
 from collie.cli.options import format_option, output_file, print_json
 from collie.wiring import ADAPTERS
 
 
 @click.command("export", cls=CollieCommand)
-@click.argument("anomaly", shell_complete=complete.anomalies)
+@click.argument("anomaly", type=ANOMALY)
 @click.option(
     "--as", "form", type=click.Choice(list(exports.EXPORTS)), default="bundle", show_default=True, help="Form."
 )

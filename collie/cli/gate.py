@@ -19,7 +19,7 @@ from collie.campaign.choice import GateChoice
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli.base import CollieCommand
-from collie.cli.complete import campaigns
+from collie.cli.named import CAMPAIGN
 from collie.cli.options import (
     CHANCE,
     SAFETY_PARAMETERS,
@@ -48,7 +48,7 @@ _PASS, _FAIL = "pass", "fail"
     "--baseline",
     metavar="CAMPAIGN|FILE",
     help="A campaign to compare with, or the campaign.sqlite in it.",
-    shell_complete=campaigns,
+    type=CAMPAIGN,
 )
 @click.option("--baseline-hosts", metavar="FILE", help="Inventory on which the baseline can be measured now, in turn.")
 @click.option(
@@ -73,9 +73,7 @@ _PASS, _FAIL = "pass", "fail"
 @click.option(
     "--campaign", "directory", metavar="DIR", help="Directory of the record.  [default: campaigns/TIME-gate-NAME-SEED]"
 )
-@click.option(
-    "--resume", metavar="DIR", help="Resume an interrupted gate with its original options.", shell_complete=campaigns
-)
+@click.option("--resume", metavar="DIR", help="Resume an interrupted gate with its original options.", type=CAMPAIGN)
 @click.option("--accept-changes", is_flag=True, help="With --resume: resume although the hosts have changed.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
 @safety_options

@@ -23,9 +23,11 @@ from collie.untrusted import LineFormatter, sanitized
 _COMMANDS = {
     "search": ("collie.cli.search", "Search for anomalies, confirm and explain them."),
     "measure": ("collie.cli.measure", "Run one workload and judge it."),
+    "diagnose": ("collie.cli.diagnose", "Find out why a workload is slow, and the cheapest change."),
     "reproduce": ("collie.cli.reproduce", "Run a known or found anomaly again."),
     "export": ("collie.cli.export", "Write an anomaly in a form that does not need Collie."),
     "status": ("collie.cli.status", "Show the state of a campaign, while it runs or after."),
+    "list": ("collie.cli.list", "List the campaigns of a folder: what, when, state and findings."),
     "runs": ("collie.cli.runs", "List the runs of a campaign, also as CSV or JSON lines."),
     "check": ("collie.cli.check", "List the known anomalies that an application can hit, and the remedies."),
     "gate": ("collie.cli.gate", "Refuse a firmware that is worse than a baseline: exit code, JUnit, Markdown."),

@@ -9,8 +9,8 @@ import click
 from collie.app import cases, inputs, sessions
 from collie.campaign.choice import SearchChoice
 from collie.campaign.events import Silence
-from collie.cli import complete
 from collie.cli.base import CollieCommand
+from collie.cli.named import ANOMALY
 from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
 from collie.errors import UsageError
 from collie.report.json.objects import render_measures, with_safety
@@ -19,7 +19,7 @@ from collie.wiring import ADAPTERS
 
 
 @click.command("measure", cls=CollieCommand)
-@click.argument("names", metavar="[WORKLOAD]...", nargs=-1, shell_complete=complete.anomalies)
+@click.argument("names", metavar="[WORKLOAD]...", nargs=-1, type=ANOMALY)
 @click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line. Repeatable.")
 @click.option(
     "--phases",

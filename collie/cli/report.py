@@ -7,19 +7,19 @@ from pathlib import Path
 import click
 
 from collie.app import reports
-from collie.cli import complete
 from collie.cli.base import CollieCommand
+from collie.cli.named import CAMPAIGN
 from collie.cli.options import existing_campaign, format_option, print_json
 from collie.wiring import ADAPTERS
 
 
 @click.command("report", cls=CollieCommand)
-@click.argument("campaign", shell_complete=complete.campaigns)
+@click.argument("campaign", type=CAMPAIGN)
 @click.option(
     "--against",
     metavar="CAMPAIGN",
     help="Compare with another campaign: anomalies of one, and of both.",
-    shell_complete=complete.campaigns,
+    type=CAMPAIGN,
 )
 @click.option(
     "-o",

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from collie.app import cases, sessions
-from collie.cli import complete
 from collie.cli.base import CollieCommand
+from collie.cli.named import ANOMALY
 from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
 from collie.cli.progress import ConsoleProgress
 from collie.report.json.objects import render_reproduction, with_safety
@@ -18,7 +18,7 @@ from collie.wiring import ADAPTERS
 
 
 @click.command("reproduce", cls=CollieCommand)
-@click.argument("anomaly", shell_complete=complete.anomalies)
+@click.argument("anomaly", type=ANOMALY)
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each workload.")
 @click.option("--controls", is_flag=True, help="Also break each condition in turn. These runs must be normal.")
 @click.option("--space", metavar="NAME|FILE", help="Gives plain values.  [default: the campaign's, or as in search]")

@@ -18,7 +18,7 @@ from rich.table import Table
 from collie.app import inputs, reports
 from collie.campaign.phases import with_places
 from collie.cli.base import CollieCommand
-from collie.cli.complete import campaigns
+from collie.cli.named import CAMPAIGN
 from collie.cli.options import existing_campaign, output_file
 from collie.ports import CampaignStore
 from collie.report.quantities import percent, rate
@@ -32,7 +32,7 @@ _PIPE_WIDTH = 160
 
 
 @click.command("runs", cls=CollieCommand)
-@click.argument("campaign", shell_complete=campaigns)
+@click.argument("campaign", type=CAMPAIGN)
 @click.option(
     "--format",
     "output",

@@ -23,6 +23,7 @@ from collie.campaign.summary import Summary
 from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.logs import logged_to
+from collie.cli.named import CAMPAIGN, KNOWN
 from collie.cli.options import (
     SAFETY_PARAMETERS,
     existing_campaign,
@@ -49,7 +50,7 @@ from collie.wiring import ADAPTERS
 
 @click.command("search", cls=CollieCommand)
 @space_options
-@click.option("--known", metavar="CAMPAIGN|nsdi22", help="Known anomalies to skip.", shell_complete=complete.known)
+@click.option("--known", metavar="CAMPAIGN|nsdi22", help="Known anomalies to skip.", type=KNOWN)
 @click.option(
     "--recipe",
     metavar="NAME|FILE",
@@ -83,7 +84,7 @@ from collie.wiring import ADAPTERS
     "--resume",
     metavar="DIR",
     help="Resume an interrupted campaign. --budget can extend it.",
-    shell_complete=complete.campaigns,
+    type=CAMPAIGN,
 )
 @click.option("--accept-changes", is_flag=True, help="With --resume: resume although the hosts have changed.")
 @click.option("--score", is_flag=True, help="Simulator only: compare the anomalies with the planted mechanisms.")

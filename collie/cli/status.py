@@ -12,7 +12,7 @@ from collie.app.status import CampaignStatus, Life, lost_words, status as campai
 from collie.campaign.choice import GATE
 from collie.campaign.progress import CampaignProgress
 from collie.cli.base import CollieCommand
-from collie.cli.complete import campaigns
+from collie.cli.named import CAMPAIGN
 from collie.cli.options import existing_campaign, format_option, go_on, print_json, textfile
 from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
@@ -29,7 +29,7 @@ _ENDED = {
 
 
 @click.command("status", cls=CollieCommand)
-@click.argument("campaign", shell_complete=campaigns)
+@click.argument("campaign", type=CAMPAIGN)
 @click.option("--prometheus", metavar="FILE.prom", help="Also write a textfile for node_exporter.")
 @format_option
 def command(campaign: str, prometheus: str | None, output: str) -> int:

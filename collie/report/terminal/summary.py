@@ -54,25 +54,25 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
     if score is not None:
         notes.append(Text(_score(score)))
     table = list(findings_table([anomaly for anomaly, _ in causes], _terminal_width()))
-    return _styled([*lines, *([""] if notes else []), *notes, *([""] if table else []), *table])
+    return styled([*lines, *([""] if notes else []), *notes, *([""] if table else []), *table])
 
 
 def render_measurement(judged: JudgedRun) -> str:
     """Return the measurement of one run, with every counter."""
     result = judged.result
-    lines: list[Line] = [*_phase(judged.phase), Text(_traffic(judged), "bold")]
+    lines: list[Line] = [*_phase(judged.phase), Text(traffic(judged), "bold")]
     if isinstance(result, SetupFailed):
         lines += [Text(f"could not be set up: {result.cause}", "bold red"), f"    {result.detail}"]
     elif isinstance(result, HostLost):
         lines += [Text(f"host {result.host} was lost, and brought back", "bold red"), f"    {result.detail}"]
     elif isinstance(result, Measured):
-        lines += _verdict(judged.verdict)
+        lines += verdict_lines(judged.verdict)
         lines += ["", *_hosts(result.measurement, judged.bound)]
         lines += [Text(f"note: {note}", "dim") for note in result.measurement.notes]
         lines += ["", *_counters(result.measurement)]
     elif isinstance(result, Unsupported):
         lines.append(Text(f"unsupported: {result.reason}", "bold yellow"))
-    return _styled(lines)
+    return styled(lines)
 
 
 def _phase(phase: Phase | None) -> Iterator[Line]:
@@ -84,7 +84,7 @@ def _phase(phase: Phase | None) -> Iterator[Line]:
 
 def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:
     """Return the result of a reproduction."""
-    return _styled(Text(line.text, line.style) for line in trial_lines(name, reproduction, changed))
+    return styled(Text(line.text, line.style) for line in trial_lines(name, reproduction, changed))
 
 
 def _score(score: Score) -> str:
@@ -186,7 +186,8 @@ def _capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _traffic(judged: JudgedRun) -> str:
+def traffic(judged: JudgedRun) -> str:
+    """Return the transport of a run and its differences from plain traffic."""
     workload, sibling = judged.workload, judged.sibling
     differences = [
         f"{name} {show(name, workload.get(name))} (plain {show(name, sibling.get(name))})"
@@ -196,7 +197,8 @@ def _traffic(judged: JudgedRun) -> str:
     return f"{workload.qp_type} {workload.opcode}: {', '.join(differences) or 'plain traffic'}"
 
 
-def _verdict(verdict: Verdict | None) -> Iterator[Line]:
+def verdict_lines(verdict: Verdict | None) -> Iterator[Line]:
+    """Yield the outcome and its reason."""
     if verdict is None:
         return
     style = "bold red" if verdict.is_anomalous else "bold green" if verdict.is_normal else "bold yellow"
@@ -258,7 +260,7 @@ def _terminal_width() -> int | None:
     return Console().width if sys.stdout.isatty() else None
 
 
-def _styled(lines: Iterable[Line]) -> str:
+def styled(lines: Iterable[Line]) -> str:
     """Return lines as text. A terminal gets them wrapped between words. In a pipe each stays one line, for grep."""
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=True)
     width = _terminal_width()

@@ -1,0 +1,72 @@
+"""Why one workload is slow on a testbed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collie.advise.overlap import Known
+from collie.app.adapters import Adapters
+from collie.app.checks import known_anomalies
+from collie.app.sessions import open_session
+from collie.campaign.choice import SearchChoice
+from collie.campaign.diagnose import Diagnosis, diagnose, suspected_set
+from collie.campaign.safety import SafetyRecord
+from collie.campaign.single_run import JudgedRun, SingleRunSession
+from collie.ports import Measured, ProgressSink
+from collie.search.discriminating_counters import rank
+from collie.search.likely_cause import DiscriminatingCounter
+from collie.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """A diagnosis with what else is known.
+
+    Attributes:
+        telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
+        known: known anomalies whose conditions the workload meets.
+        runs, elapsed_seconds: what it took on the testbed, plain siblings included.
+    """
+
+    diagnosis: Diagnosis
+    telling: tuple[DiscriminatingCounter, ...]
+    hint: str
+    known: tuple[Known, ...]
+    runs: int
+    elapsed_seconds: float
+    safety: SafetyRecord | None
+
+
+def diagnose_workload(
+    adapters: Adapters, choice: SearchChoice, workload: Workload, against: str, sink: ProgressSink
+) -> Diagnosed:
+    """Diagnose a workload, and look it up `against` known anomalies (a collection or a campaign)."""
+    known = known_anomalies(adapters, against, choice.testbed.subsystem if choice.testbed.is_simulated else None)
+    with open_session(adapters, choice, sink) as session:
+        found = drive(session, workload)
+        telling, hint = _counters(session, found)
+        runs, seconds = session.runs, session.elapsed_seconds
+    covering = tuple(each for each in known if each.mfs.covers(found.run.workload)) if found.is_anomalous else ()
+    return Diagnosed(found, telling, hint, covering, runs, seconds, session.safety)
+
+
+def drive(session: SingleRunSession, workload: Workload) -> Diagnosis:
+    """Measure what the diagnosis of a workload asks for."""
+    batches = diagnose(workload, session.space)
+    batch: Sequence[Workload] = next(batches)
+    try:
+        while True:
+            runs: Sequence[JudgedRun] = session.measure_together(batch) if batch else ()
+            batch = batches.send(runs)
+    except StopIteration as stop:
+        found: Diagnosis = stop.value
+        return found
+
+
+def _counters(session: SingleRunSession, found: Diagnosis) -> tuple[tuple[DiscriminatingCounter, ...], str]:
+    verdict = found.run.verdict
+    if verdict is None or verdict.symptom is None or not isinstance(found.run.result, Measured):
+        return (), ""
+    conditions = suspected_set(found, session.space)
+    return rank(found.run.result.measurement, session.plain, verdict.symptom, session.testbed.info.catalog, conditions)

@@ -1,0 +1,59 @@
+"""The campaigns below a folder, and the last one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from collie.app.adapters import Adapters
+from collie.app.status import CampaignStatus, status
+from collie.errors import CollieError
+
+_RECORD = "campaign.sqlite"
+_DEEPEST = 4
+"""Levels of folders below the first one. Campaigns lie in `campaigns/`, or in a folder for a project."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A campaign with its status, or with the `error` that its record gives."""
+
+    directory: Path
+    status: CampaignStatus | None
+    error: str = ""
+
+
+def campaigns_below(folder: Path) -> Iterator[Path]:
+    """Yield the directories of campaigns, in the order of their names. Hidden folders are left out."""
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        if _RECORD in files:
+            yield here
+        deep = len(here.relative_to(folder).parts) >= _DEEPEST
+        folders[:] = [] if _RECORD in files or deep else sorted(each for each in folders if not each.startswith("."))
+
+
+def list_campaigns(adapters: Adapters, folder: Path) -> list[Listed]:
+    """Return the campaigns below a folder, the one that began first first, and those that cannot be read last."""
+    listed = [_listed(adapters, directory) for directory in campaigns_below(folder)]
+    return sorted(listed, key=lambda each: (each.status is None, each.status.header.started if each.status else ""))
+
+
+def last_campaign(folder: Path) -> Path | None:
+    """Return the campaign below a folder in which a run was recorded last, or None if there is no campaign."""
+    return max(campaigns_below(folder), key=_recorded_at, default=None)
+
+
+def _listed(adapters: Adapters, directory: Path) -> Listed:
+    try:
+        return Listed(directory, status(adapters, directory))
+    except CollieError as error:
+        return Listed(directory, None, str(error))
+
+
+def _recorded_at(directory: Path) -> float:
+    # SQLite writes a run to the log beside the record first.
+    files = (directory / _RECORD, directory / f"{_RECORD}-wal")
+    return max(file.stat().st_mtime for file in files if file.exists())

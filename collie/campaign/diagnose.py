@@ -1,0 +1,329 @@
+"""Why one workload is slow: one dimension after another is changed, and the changes that help are ranked.
+
+Terms. A *change* gives one dimension another value, and others only where the verbs API or the space demand it. A
+change *cures* if the changed workload is normal. The *steps* of a change are those on the ladders that it takes.
+
+Method.
+1. The workload and its changes to plain values run as phases of one set-up, first those that need no other set-up.
+2. If none of them cures, the changes that need a set-up of their own follow, and then the values beyond the plain one.
+3. If none cures, the workload has more than one cause. The change that helps most is kept, and the rest begins anew.
+4. The cheapest change that cures is measured again on a new set-up, with values between. The smallest one beyond which
+   all cure is the advice. If the change does not cure again, the next cheapest follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from collie.campaign.single_run import JudgedRun
+from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import Changes, changes_with
+from collie.workloads.space import Space
+from collie.workloads.workload import EVEN, Workload
+
+Batches = Generator[Sequence[Workload], Sequence[JudgedRun], "Diagnosis"]
+"""Yields workloads that can share set-ups. Receives their runs in the same order."""
+
+_DEEPEST = 3
+"""Limit on causes that are looked for behind each other."""
+_BETWEEN = 3
+"""Number of values that are measured between the present one and one that cures."""
+_SWITCH_STEPS = 4
+"""Steps that a value without order takes, because it needs code for another operation or another place of memory."""
+_TRANSPORT_STEPS = 8
+"""The same for another transport or operation."""
+_TRANSPORT = frozenset({"qp_type", "opcode", "more_opcodes"})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that was measured.
+
+    Attributes:
+        dimension: the one that it is about.
+        also: dimensions that had to follow.
+        run: the changed workload, measured.
+        steps: the distance, see the module's terms.
+    """
+
+    dimension: str
+    also: tuple[str, ...]
+    run: JudgedRun
+    steps: float
+
+    @property
+    def cures(self) -> bool:
+        """Whether the changed workload is normal."""
+        return self.run.verdict is not None and self.run.verdict.is_normal
+
+    @property
+    def severity(self) -> float | None:
+        """The severity that is left, or None if the run tells nothing."""
+        verdict = self.run.verdict
+        return None if verdict is None or verdict.is_inconclusive else verdict.severity
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found about one workload.
+
+    Attributes:
+        run: the workload as it is.
+        changes: those that were measured, the one that helps most with the least first.
+        kept: changes that help but do not cure, which all of `changes` include.
+        advised: the smallest change of the cheapest dimension that cures, measured twice.
+    """
+
+    run: JudgedRun
+    changes: tuple[Change, ...] = ()
+    kept: tuple[Change, ...] = ()
+    advised: Change | None = None
+
+    @property
+    def is_anomalous(self) -> bool:
+        """Whether the workload shows an anomaly."""
+        return self.run.verdict is not None and self.run.verdict.is_anomalous
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    dimension: str
+    also: tuple[str, ...]
+    workload: Workload
+    steps: float
+
+
+def diagnose(workload: Workload, space: Space) -> Batches:
+    """Measure a workload, and find out which of its dimensions to change."""
+    kept: list[Change] = []
+    start, first = workload, None
+    while True:
+        rounds = _Rounds(start, space)
+        changes: list[Change] = []
+        for variants in rounds:
+            runs = yield [start, *(each.workload for each in variants)] if first is None else _workloads(variants)
+            if first is None:
+                first, runs = runs[0], runs[1:]
+                if not Diagnosis(first).is_anomalous:
+                    return Diagnosis(first)
+            changes += [_measured(each, run) for each, run in zip(variants, runs, strict=True)]
+            if any(each.cures for each in changes):
+                break
+        assert first is not None, "the first batch has the workload"
+        if any(each.cures for each in changes) or len(kept) + 1 >= _DEEPEST:
+            break
+        helped = _most_helpful(changes, kept[-1].run if kept else first)
+        if helped is None:
+            break
+        kept.append(helped)
+        start = helped.run.workload
+    for cure in sorted((each for each in changes if each.cures), key=_expected_steps(space)):
+        tried = yield from _smaller(cure, start, space)
+        changes = [each for each in changes if each is not cure] + tried
+        advised = _smallest(tried)
+        if advised is not None:
+            return Diagnosis(first, _ranked(changes, advised), tuple(kept), advised)
+    return Diagnosis(first, _ranked(changes, None), tuple(kept))
+
+
+class _Rounds:
+    """The changes of a workload in the order in which they are tried."""
+
+    def __init__(self, workload: Workload, space: Space) -> None:
+        self._workload, self._space = workload, space
+
+    def __iter__(self) -> Iterator[list[_Variant]]:
+        traffic: list[_Variant] = []
+        set_up: list[_Variant] = []
+        for variant in self._towards_plain():
+            dimensions = (variant.dimension, *variant.also)
+            is_phase = all(changes_with(name) is Changes.TRAFFIC for name in dimensions)
+            fits = is_phase and self._space.misfit(variant.workload, self._workload) is None
+            (traffic if fits else set_up).append(variant)
+        yield traffic
+        yield from ([variant] for variant in sorted(set_up, key=lambda each: each.steps))
+        yield list(self._beyond_plain())
+
+    def _towards_plain(self) -> Iterator[_Variant]:
+        for name, dimension in self._space.dimensions.items():
+            now = self._workload.get(name)
+            values = _simpler(dimension, now)
+            found = (_variant(self._workload, dimension, value, self._space) for value in values)
+            yield from [variant for variant in found if variant is not None][
+                : 1 if not isinstance(now, tuple) else None
+            ]
+
+    def _beyond_plain(self) -> Iterator[_Variant]:
+        for dimension in self._space.dimensions.values():
+            now = self._workload.get(dimension.name)
+            if isinstance(dimension, Ordered) and now == dimension.plain:
+                for value in {dimension.ladder[0], dimension.ladder[-1]} - {now}:
+                    variant = _variant(self._workload, dimension, value, self._space)
+                    if variant is not None and self._space.misfit(variant.workload, self._workload) is None:
+                        yield variant
+
+
+def _simpler(dimension: Dimension, now: Any) -> Iterable[Any]:
+    """Return the values nearer to plain to try, the plainest first."""
+    match dimension:
+        case Ordered():
+            between = [
+                step for step in dimension.ladder if min(now, dimension.plain) <= step <= max(now, dimension.plain)
+            ]
+            return sorted({dimension.plain, *between} - {now}, key=lambda step: abs(step - dimension.plain))
+        case Choice():
+            return () if now == dimension.plain else (dimension.plain,)
+        case Vector():
+            uniform = [(min(now),), (max(now),)] if len(set(now)) > 1 else []
+            return [value for value in dict.fromkeys((dimension.plain, *uniform)) if value != now]
+
+
+def _variant(workload: Workload, dimension: Dimension, value: Any, space: Space) -> _Variant | None:
+    """Return the workload with another value, and with what has to follow. None if it cannot have that value."""
+    name = dimension.name
+    for other in _changed(workload, name, value, space):
+        if other is not None and other.get(name) == value and space.allows(other):
+            also = tuple(each for each in space.dimensions if each != name and other.get(each) != workload.get(each))
+            return _Variant(name, also, other, _steps(workload, other, space))
+    return None
+
+
+def _changed(workload: Workload, name: str, value: Any, space: Space) -> Iterator[Workload | None]:
+    other = workload.with_(**{name: value})
+    yield other
+    if name == "sge_count":
+        yield other.with_(sge_split=EVEN)
+    room = max(other.messages)
+    yield other.with_(mr_bytes=max(other.mr_bytes, room))
+    yield space.nearest({each: other.get(each) for each in space.dimensions})
+
+
+def _steps(workload: Workload, other: Workload, space: Space) -> float:
+    steps = 0.0
+    for name, dimension in space.dimensions.items():
+        before, after = workload.get(name), other.get(name)
+        if before == after:
+            continue
+        match dimension:
+            case Ordered():
+                steps += _rungs(dimension, before, after)
+            case Vector():
+                ends = ((min(before), min(after)), (max(before), max(after)))
+                steps += sum(_rungs(dimension.element, low, high) for low, high in ends) or 1
+            case Choice():
+                steps += _TRANSPORT_STEPS if name in _TRANSPORT else _SWITCH_STEPS
+    return steps
+
+
+def _rungs(dimension: Ordered, before: int, after: int) -> int:
+    """Return the steps of the ladder between two values."""
+    low, high = sorted((before, after))
+    return sum(low <= step < high for step in dimension.ladder)
+
+
+def _smaller(
+    cure: Change, start: Workload, space: Space
+) -> Generator[Sequence[Workload], Sequence[JudgedRun], list[Change]]:
+    """Measure a change that cures again, and smaller ones. Return them, the largest first."""
+    name = cure.dimension
+    dimension, cured = space.dimensions[name], cure.run.workload
+    values = _between(dimension, start.get(name), cured.get(name))
+    smaller = (_variant(start, dimension, value, space) for value in values)
+    variants = [_Variant(name, cure.also, cured, cure.steps), *(each for each in smaller if each is not None)]
+    variants.sort(key=lambda each: -each.steps)
+    runs = yield _workloads(variants)
+    return [_measured(each, run) for each, run in zip(variants, runs, strict=True)]
+
+
+def _smallest(changes: Sequence[Change]) -> Change | None:
+    """Return the last change, the largest first, before one does not cure. A lone cure among others is luck."""
+    cures = list(takewhile(lambda each: each.cures, changes))
+    return cures[-1] if cures else None
+
+
+def _expected_steps(space: Space) -> Callable[[Change], tuple[float, int]]:
+    """Return the order in which cures are tried: about half of the steps of an ordered dimension suffice."""
+
+    def steps(change: Change) -> tuple[float, int]:
+        is_ordered = not isinstance(space.dimensions[change.dimension], Choice)
+        return change.steps / (2 if is_ordered else 1), len(change.also)
+
+    return steps
+
+
+def _between(dimension: Dimension, now: Any, cured: Any) -> list[Any]:
+    if isinstance(dimension, Vector):
+        if len(now) > 1 or len(cured) > 1:
+            return []
+        return [(size,) for size in _between(dimension.element, now[0], cured[0])]
+    if not isinstance(dimension, Ordered):
+        return []
+    low, high = sorted((now, cured))
+    inside = [step for step in dimension.ladder if low < step < high]
+    count = min(_BETWEEN, len(inside))
+    return [inside[(2 * place + 1) * len(inside) // (2 * count)] for place in range(count)]
+
+
+def _workloads(variants: Iterable[_Variant]) -> list[Workload]:
+    return [variant.workload for variant in variants]
+
+
+def _measured(variant: _Variant, run: JudgedRun) -> Change:
+    return Change(variant.dimension, variant.also, run, variant.steps)
+
+
+def _most_helpful(changes: Sequence[Change], before: JudgedRun) -> Change | None:
+    """Return the change that leaves the least severity, if it leaves less than there was."""
+    telling = {id(each): each.severity for each in changes if each.severity is not None}
+    best = min(
+        (each for each in changes if id(each) in telling), key=lambda each: telling[id(each)] or 0.0, default=None
+    )
+    assert before.verdict is not None
+    return best if best is not None and (best.severity or 0.0) < before.verdict.severity else None
+
+
+def _cheapest_first(change: Change) -> tuple[float, int]:
+    return change.steps, len(change.also)
+
+
+def _ranked(changes: Sequence[Change], advised: Change | None) -> tuple[Change, ...]:
+    """Order changes: the advised one, the other dimensions that cure, then by the severity that is left."""
+    cures = sorted((each for each in changes if each.cures), key=_cheapest_first)
+    first = list({each.dimension: each for each in reversed(cures)}.values())
+    if advised is not None:
+        first = [advised, *(each for each in first if each.dimension != advised.dimension)]
+    rest = [each for each in changes if not each.cures and each.severity is not None]
+    return (*first, *sorted(rest, key=lambda each: (each.severity or 0.0, each.steps)))
+
+
+def changed_values(before: Workload, change: Change) -> Mapping[str, tuple[Any, Any]]:
+    """Return the values before and after a change, by dimension, the one that it is about first."""
+    after = change.run.workload
+    return {name: (before.get(name), after.get(name)) for name in (change.dimension, *change.also)}
+
+
+def suspected_set(diagnosis: Diagnosis, space: Space) -> Mfs:
+    """Return the conditions that the changes that cure break: each limit lies at the workload's own value."""
+    workload = diagnosis.run.workload
+    conditions = []
+    for change in diagnosis.changes:
+        name, after = change.dimension, change.run.workload.get(change.dimension)
+        before = workload.get(name)
+        if not change.cures or before == after:
+            continue
+        if name == "messages":
+            shorter = max(after) < max(before) or min(after) < min(before)
+            conditions.append(
+                Condition("max_message_bytes", Op.AT_LEAST, max(before))
+                if shorter
+                else Condition("min_message_bytes", Op.AT_MOST, min(before))
+            )
+        elif isinstance(space.dimensions[name], Ordered):
+            conditions.append(Condition(name, Op.AT_LEAST if after < before else Op.AT_MOST, before))
+        else:
+            conditions.append(Condition(name, Op.EQUAL, before))
+    return Mfs(tuple(conditions))

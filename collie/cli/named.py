@@ -1,0 +1,44 @@
+"""Campaigns and anomalies that the command line names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from collie.app.listing import last_campaign
+from collie.cli import complete
+from collie.errors import UsageError
+
+LAST = "last"
+
+
+class Named(click.types.StringParamType):
+    """A campaign, or an anomaly of one. `last` and `last/a1` are of the campaign that recorded a run last."""
+
+    def __init__(self, completer: complete.Completer) -> None:
+        self._completer = completer
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, with the path of the campaign in the place of `last`."""
+        name = str(super().convert(value, param, ctx))
+        first, slash, rest = name.partition("/")
+        if first != LAST or os.path.lexists(first):
+            return name
+        campaign = last_campaign(Path())
+        if campaign is None:
+            raise UsageError("there is no campaign below this folder that `last` could mean; name its directory")
+        return f"{campaign}{slash}{rest}"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete a name."""
+        last = [CompletionItem(LAST)] if incomplete and LAST.startswith(incomplete) else []
+        return [*last, *self._completer(ctx, param, incomplete)]
+
+
+CAMPAIGN = Named(complete.campaigns)
+ANOMALY = Named(complete.anomalies)
+KNOWN = Named(complete.known)

@@ -1,0 +1,85 @@
+"""A diagnosis as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from collie.app.diagnoses import Diagnosed
+from collie.campaign.diagnose import Change, changed_values
+from collie.detect.reading import reading_of
+from collie.ports import Measured
+from collie.report.quantities import rate, runs, show, times
+from collie.report.terminal.summary import Line, styled, traffic, verdict_lines
+from collie.workloads.units import format_seconds
+from collie.workloads.workload import Workload
+
+_MOST_ROWS = 12
+
+
+def render_diagnosis(diagnosed: Diagnosed) -> str:
+    """Return what a workload shows, which changes help how much, and what else is known."""
+    return styled(_lines(diagnosed))
+
+
+def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
+    found = diagnosed.diagnosis
+    yield Text(traffic(found.run), "bold")
+    yield from verdict_lines(found.run.verdict)
+    if found.is_anomalous:
+        yield ""
+        yield from _changes(diagnosed)
+        yield ""
+        if diagnosed.telling:
+            moved = ", ".join(f"{each.counter} ({each.component}, {times(each.factor)})" for each in diagnosed.telling)
+            yield f"moved most against plain traffic: {moved}"
+        if diagnosed.hint:
+            yield f"likely: {diagnosed.hint}"
+        for known in diagnosed.known:
+            yield f"known as {known.id}: {known.sentence}{f'; remedy: {known.cure}' if known.cure else ''}"
+        yield _advice(diagnosed)
+    yield Text(f"{runs(diagnosed.runs)}, {format_seconds(diagnosed.elapsed_seconds)} of testbed time", "dim")
+
+
+def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
+    found = diagnosed.diagnosis
+    start = found.run.workload
+    for change in found.kept:
+        yield f"{_told(start, change)} helps, and something else is slow as well: {_outcome(change)}"
+        start = change.run.workload
+    rows = [(_told(start, each), _outcome(each), each) for each in found.changes[:_MOST_ROWS]]
+    if not rows:
+        yield "no change of one dimension could be measured"
+        return
+    yield Text(f"with {'these and ' if found.kept else ''}one change at a time, what helps most first", "bold")
+    width = max(len(told) for told, _, _ in rows)
+    for told, outcome, change in rows:
+        yield Text(f"    {told:{width}}  {outcome}", "green" if change.cures else "dim")
+    if (more := len(found.changes) - len(rows)) > 0:
+        yield Text(f"    and {more} more that do not help", "dim")
+
+
+def _told(before: Workload, change: Change) -> str:
+    values = changed_values(before, change)
+    return ", ".join(f"{name} {show(name, old)} -> {show(name, new)}" for name, (old, new) in values.items())
+
+
+def _outcome(change: Change) -> str:
+    verdict, result = change.run.verdict, change.run.result
+    if verdict is None or not isinstance(result, Measured):
+        return "could not be measured"
+    delivered = reading_of(verdict, result.measurement).delivered_bps
+    if verdict.is_normal:
+        return f"normal, {rate(delivered)}"
+    return f"{verdict.symptom.words if verdict.symptom else verdict.outcome}, {verdict.figure}, {rate(delivered)}"
+
+
+def _advice(diagnosed: Diagnosed) -> Line:
+    found = diagnosed.diagnosis
+    if found.advised is None:
+        return Text("no change that was measured makes it normal", "bold yellow")
+    changes = (*found.kept, found.advised)
+    starts = (found.run.workload, *(each.run.workload for each in found.kept))
+    told = " and ".join(_told(before, change) for before, change in zip(starts, changes, strict=True))
+    return Text(f"the cheapest change: {told}; measured on two set-ups, and normal on both", "bold green")

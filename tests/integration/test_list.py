@@ -1,0 +1,108 @@
+"""`collie list`, and `last` in the place of a campaign."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from collie.cli.main import run
+
+
+def search(campaign: str, runs: int = 3) -> None:
+    assert run(["search", "--budget", f"{runs}runs", "--campaign", campaign]) == 0
+
+
+def touch(campaign: Path, seconds: float) -> None:
+    """Let a campaign have been recorded so long after the epoch."""
+    for name in ("campaign.sqlite", "campaign.sqlite-wal"):
+        if (campaign / name).exists():
+            os.utime(campaign / name, (seconds, seconds))
+
+
+@pytest.fixture(autouse=True)
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two campaigns. The one that began first recorded a run last."""
+    monkeypatch.chdir(tmp_path)
+    search("campaigns/b", 2)
+    search("nightly/a", 3)
+    touch(Path("campaigns/b"), 2e9)
+    touch(Path("nightly/a"), 1e9)
+    capsys.readouterr()
+
+
+def test_campaigns_are_listed_in_the_order_in_which_they_began(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list"]) == 0
+    heads, *rows = capsys.readouterr().out.splitlines()
+    assert heads.split() == ["campaign", "began", "state", "on", "runs", "time", "findings"]
+    assert [row.split()[0] for row in rows] == ["campaigns/b", "nightly/a"]
+    assert all("  ended  " in row and "simulated subsystem F" in row and row.endswith("none") for row in rows)
+    assert not any(line.endswith(" ") for line in (heads, *rows))
+
+
+def test_a_list_as_json_has_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "nightly", "--format", "json"]) == 0
+    (only,) = json.loads(capsys.readouterr().out)["campaigns"]
+    assert (only["directory"], only["state"], only["runs"], only["anomalies"]) == ("nightly/a", "ended", 3, 0)
+    assert only["worst"] is None
+
+
+def test_a_record_that_cannot_be_read_is_listed_with_its_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("broken").mkdir()
+    Path("broken/campaign.sqlite").write_text("no database")
+    assert run(["list"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("broken: ")
+    assert run(["list", "broken", "--format", "json"]) == 0
+    (only,) = json.loads(capsys.readouterr().out)["campaigns"]
+    assert set(only) == {"directory", "error"}
+
+
+def test_hidden_folders_and_what_lies_inside_campaigns_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("campaigns").rename(".old")
+    Path("nightly/a/copy").mkdir()
+    Path("nightly/a/copy/campaign.sqlite").write_bytes(Path("nightly/a/campaign.sqlite").read_bytes())
+    assert run(["list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_an_empty_folder_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty").mkdir()
+    assert run(["list", "empty"]) == 0
+    assert "begin one with: collie search" in capsys.readouterr().out
+    assert run(["list", "nowhere"]) == 2
+
+
+@pytest.mark.parametrize("words", [["status", "last"], ["runs", "last", "--format", "jsonl"]])
+def test_last_is_the_campaign_that_recorded_a_run_last(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 0
+    first = capsys.readouterr().out
+    assert run([words[0], "campaigns/b", *words[2:]]) == 0
+    assert first.splitlines()[1:] == capsys.readouterr().out.splitlines()[1:]
+    touch(Path("nightly/a"), 3e9)
+    assert run(words) == 0
+    assert capsys.readouterr().out != first
+
+
+def test_last_names_the_campaign_of_an_anomaly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "last/a1"]) != 0
+    assert "campaign campaigns/b has no anomaly 'a1'" in capsys.readouterr().err
+
+
+def test_a_campaign_that_is_called_last_is_meant_by_that_name(capsys: pytest.CaptureFixture[str]) -> None:
+    search("last", 5)
+    touch(Path("last"), 1.0)
+    capsys.readouterr()
+    assert run(["status", "last", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 5
+
+
+def test_without_a_campaign_last_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "none").mkdir()
+    monkeypatch.chdir(tmp_path / "none")
+    assert run(["status", "last"]) == 2
+    assert "no campaign below this folder that `last` could mean" in capsys.readouterr().err

@@ -1,0 +1,142 @@
+"""Diagnoses of planted anomalies: the dimensions that cure, the cheapest change, causes behind each other."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from collie.app.diagnoses import drive
+from collie.campaign.diagnose import Diagnosis, changed_values, suspected_set
+from collie.campaign.single_run import SingleRunSession
+from collie.detect.bounds import Calibration
+from collie.detect.judge import Thresholds
+from collie.detect.symptom import Symptom
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Workload
+from tests.support.extractions import planted_at
+from tests.support.planted import HEADER, LOOPBACK, SPACE
+
+PLAIN = SPACE.base
+
+
+def at_least(**limits: int) -> Mfs:
+    return Mfs(tuple(Condition(name, Op.AT_LEAST, value) for name, value in limits.items()))
+
+
+def diagnosed(workload: Workload, *planted: Planted) -> tuple[Diagnosis, list[Workload]]:
+    """Return the diagnosis, and the workloads that ran in order."""
+    store = MemoryStore(HEADER)
+    session = SingleRunSession(FakeTestbed(planted), store, SPACE, Thresholds(), Calibration(), ListSink())
+    return drive(session, workload), [record.workload for record in store.runs()]
+
+
+def curing(found: Diagnosis) -> list[str]:
+    return [change.dimension for change in found.changes if change.cures]
+
+
+def test_a_normal_workload_has_nothing_to_change() -> None:
+    found, _ = diagnosed(PLAIN.with_(qps=512), Planted(LOOPBACK))
+    assert not found.is_anomalous
+    assert found.changes == ()
+    assert found.advised is None
+
+
+def test_each_condition_of_the_anomaly_cures_and_nothing_else_does() -> None:
+    mfs = at_least(qps=64, wqe_batch=16)
+    found, _ = diagnosed(PLAIN.with_(qps=512, wqe_batch=64, sge_count=4), Planted(mfs))
+    assert set(curing(found)) == {"qps", "wqe_batch"}
+    assert {change.dimension for change in found.changes} == {"qps", "wqe_batch", "sge_count"}
+    assert set(suspected_set(found, SPACE).conditions) == set(at_least(qps=512, wqe_batch=64).conditions)
+
+
+@pytest.mark.parametrize("needs", [8, 32, 64])
+def test_the_advice_is_the_smallest_value_that_was_normal(needs: int) -> None:
+    found, ran = diagnosed(PLAIN.with_(wqe_batch=128), Planted(at_least(wqe_batch=needs)))
+    assert found.advised is not None
+    assert found.changes[0] is found.advised
+    now = found.advised.run.workload.wqe_batch
+    tried = {workload.wqe_batch for workload in ran}
+    assert now == max(value for value in tried if value < needs)
+    assert found.advised.run.verdict is not None
+    assert found.advised.run.verdict.is_normal
+
+
+def test_a_dimension_of_the_set_up_is_tried_when_no_traffic_cures() -> None:
+    mtu = Mfs((Condition("mtu", Op.AT_MOST, 1024),))
+    found, _ = diagnosed(PLAIN.with_(mtu=512, qps=64), Planted(mtu))
+    assert found.advised is not None
+    assert found.advised.dimension == "mtu"
+    assert found.advised.run.workload.mtu > 1024
+
+
+def test_a_condition_that_plain_traffic_satisfies_is_found_beyond_it() -> None:
+    one_by_one = Mfs((Condition("wqe_batch", Op.AT_MOST, 1),))
+    found, _ = diagnosed(PLAIN.with_(qps=64), Planted(one_by_one))
+    assert found.advised is not None
+    assert found.advised.dimension == "wqe_batch"
+    assert found.advised.run.workload.wqe_batch > 1
+
+
+def test_of_two_causes_the_change_that_helps_most_is_kept() -> None:
+    many = Planted(at_least(qps=64), severity=0.5)
+    found, _ = diagnosed(PLAIN.with_(loopback=True, qps=512), many, Planted(LOOPBACK, severity=0.1))
+    (kept,) = found.kept
+    assert kept.dimension == "qps"
+    assert not kept.cures
+    assert found.advised is not None
+    assert found.advised.dimension == "loopback"
+    assert (found.advised.run.workload.qps, found.advised.run.workload.loopback) == (kept.run.workload.qps, False)
+
+
+def test_what_nothing_cures_has_no_advice() -> None:
+    found, _ = diagnosed(PLAIN.with_(qps=64), Planted(Mfs((Condition("mtu", Op.AT_LEAST, 256),))))
+    assert found.is_anomalous
+    assert found.advised is None
+
+
+def test_a_cure_is_measured_again_on_another_set_up() -> None:
+    store = MemoryStore(HEADER)
+    testbed = FakeTestbed([Planted(LOOPBACK)])
+    session = SingleRunSession(testbed, store, SPACE, Thresholds(), Calibration(), ListSink())
+    found = drive(session, PLAIN.with_(loopback=True, qps=64))
+    assert found.advised is not None
+    runs = [record for record in store.runs() if record.workload == found.advised.run.workload]
+    assert len({record.set_up for record in runs}) == 2
+
+
+def test_what_must_follow_a_change_is_named() -> None:
+    split = PLAIN.with_(sge_count=4, sge_split=(128,), messages=(1 << 20,), mr_bytes=1 << 22)
+    found, _ = diagnosed(split, Planted(at_least(sge_count=3)))
+    change = next(each for each in found.changes if each.dimension == "sge_count" and each.cures)
+    values = changed_values(split, change)
+    assert next(iter(values)) == "sge_count"
+    assert all(before != after for before, after in values.values())
+    assert SPACE.allows(change.run.workload)
+
+
+def test_a_low_throughput_is_judged_by_siblings_that_run_after_the_phases() -> None:
+    slow = Planted(at_least(qps=64), symptom=Symptom.LOW_THROUGHPUT, severity=0.6)
+    found, ran = diagnosed(PLAIN.with_(qps=512, wqe_batch=16), slow)
+    assert found.advised is not None
+    assert found.advised.dimension == "qps"
+    assert ran[0] == PLAIN.with_(qps=512, wqe_batch=16)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_the_advised_workload_is_healthy_and_one_change_away(seed: int) -> None:
+    mfs, workload = planted_at(seed)
+    found, _ = diagnosed(workload, Planted(mfs))
+    assert found.is_anomalous
+    if found.advised is None:
+        return
+    after = found.advised.run.workload
+    assert not mfs.covers(after)
+    assert SPACE.allows(after)
+    assert set(changed_values(workload, found.advised)) == _differing(workload, after) or found.kept
+
+
+def _differing(one: Workload, other: Workload) -> set[str]:
+    return {name for name in SPACE.dimensions if one.get(name) != other.get(name)}
