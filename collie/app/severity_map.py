@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -17,45 +15,10 @@ from collie.campaign.choice import TestbedChoice
 from collie.errors import UsageError
 from collie.workloads.narrowing import parse_fixes
 from collie.workloads.space import Space
+from collie.workloads.sweep import Axis
 from collie.workloads.workload import Workload, render
 
 UNEXPLAINED: Final = "unexplained"
-
-
-@dataclass(frozen=True, slots=True)
-class MapAxis:
-    """One axis. `message_bytes` is the dimension of the size of all messages.
-
-    Attributes:
-        ordered: the values are ascending numbers.
-        position: the base workload's value on the axis, None if it has none there.
-    """
-
-    dimension: str
-    values: tuple[Any, ...]
-    ordered: bool
-    position: Any
-
-    @property
-    def logarithmic(self) -> bool:
-        """Whether positions are logarithms. Otherwise the values are equidistant."""
-        return self.ordered and self.values[0] > 0
-
-    def place(self, value: Any) -> float:
-        """Return the position of a value on the axis."""
-        return math.log2(value) if self.logarithmic else float(self.values.index(value))
-
-    def places(self) -> list[float]:
-        """Return the positions of all values."""
-        return [self.place(value) for value in self.values]
-
-    def edges(self) -> list[float]:
-        """Return the borders between the cells of neighbouring values, and both ends."""
-        centres = self.places()
-        if len(centres) == 1:
-            return [centres[0] - 0.5, centres[0] + 0.5]
-        middles = [(low + high) / 2 for low, high in pairwise(centres)]
-        return [2 * centres[0] - middles[0], *middles, 2 * centres[-1] - middles[-1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +41,8 @@ class SeverityMap:
     fixed: tuple[str, ...]
     base_severity: float | None
     plain: Workload
-    x: MapAxis
-    y: MapAxis
+    x: Axis
+    y: Axis
     severity: tuple[tuple[float | None, ...], ...]
     mechanisms: tuple[tuple[str | None, ...], ...]
     followed: tuple[str, ...]

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collie.app.severity_map import MapAxis, SeverityMap
+from collie.app.severity_map import SeverityMap
 from collie.report.quantities import show
+from collie.workloads.sweep import Axis
 from collie.workloads.units import format_bytes
 from collie.workloads.workload import FIELD_NAMES
 
@@ -48,7 +49,7 @@ def title(drawn: SeverityMap) -> str:
 
 def fixed_text(drawn: SeverityMap) -> str:
     """Return in words the dimensions that are no axis and are fixed or not plain."""
-    axes = {"messages" if axis.dimension == "message_bytes" else axis.dimension for axis in (drawn.x, drawn.y)}
+    axes = {axis.field for axis in (drawn.x, drawn.y)}
     parts = [
         f"{name} {value_text(name, drawn.base.get(name))}"
         for name in FIELD_NAMES
@@ -71,14 +72,14 @@ def _exact_bytes(size: int) -> str:
     return f"{size} B" if size % 1024 else format_bytes(size)
 
 
-def tick_text(axis: MapAxis, value: Any) -> str:
+def tick_text(axis: Axis, value: Any) -> str:
     """Write one value of an axis."""
     if isinstance(value, int) and not isinstance(value, bool) and not axis.dimension.endswith("_bytes"):
         return f"{value:,d}" if value >= 10_000 else str(value)
     return show(axis.dimension, value)
 
 
-def ticks(axis: MapAxis) -> tuple[list[tuple[float, str]], list[float]]:
+def ticks(axis: Axis) -> tuple[list[tuple[float, str]], list[float]]:
     """Return labelled ticks as (place, label), and the places of all ticks of a logarithmic axis."""
     if not axis.logarithmic:
         every = -(-len(axis.values) // _MAX_TICKS)

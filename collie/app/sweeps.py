@@ -1,0 +1,208 @@
+"""Sweeps of one workload on a testbed, and their records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from collie.app.adapters import Adapters
+from collie.app.sessions import open_session
+from collie.campaign.choice import SearchChoice
+from collie.campaign.safety import SafetyRecord
+from collie.campaign.single_run import SingleRunSession
+from collie.campaign.sweep import Cliff, Point, Sweep, point_of, sweep
+from collie.errors import UsageError
+from collie.files import read_bytes, write_whole
+from collie.plain import CODEC
+from collie.ports import ProgressSink
+from collie.workloads.space import Space
+from collie.workloads.sweep import parsed_axis
+from collie.workloads.workload import Workload, render
+
+_AT_ONCE = 16
+"""Number of points after which the record is written."""
+_MOST_POINTS = 2000
+_MAX_RECORD_BYTES = 16 << 20
+
+Key = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class SweepChoice:
+    """An operator's choice of a sweep.
+
+    Attributes:
+        x, y: axes as written, such as `qps=1..1024`.
+        base: returns the workload that the axes vary.
+        fixed: dimensions that keep their value where others would follow an axis.
+        halvings: how often the place of a cliff is halved.
+        record: the JSON file with every point.
+    """
+
+    x: str
+    y: str | None
+    base: Callable[[Space], Workload]
+    fixed: tuple[str, ...]
+    halvings: int
+    record: Path
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A finished sweep. `runs` and `elapsed_seconds` are those of this command."""
+
+    sweep: Sweep
+    testbed: str
+    runs: int
+    elapsed_seconds: float
+    safety: SafetyRecord | None
+
+
+@dataclass(frozen=True)
+class SweepRecord:
+    """A sweep on record.
+
+    Attributes:
+        about: testbed, axes and workload, which a resumed sweep must share.
+    """
+
+    path: Path
+    about: Mapping[str, Any]
+    points: tuple[Point, ...]
+
+    @property
+    def testbed(self) -> str:
+        """The name of the testbed."""
+        return str(self.about["testbed"])
+
+
+def run_sweep(
+    adapters: Adapters, choice: SearchChoice, wanted: SweepChoice, earlier: SweepRecord | None, sink: ProgressSink
+) -> Swept:
+    """Sweep a workload, and write the record after every few points. Points of an `earlier` record are not repeated.
+
+    Raises:
+        UsageError: the axes are none of the space, the earlier record is of another sweep, or no point can run.
+    """
+    with open_session(adapters, choice, sink) as session:
+        space, base = session.space, wanted.base(session.space)
+        x = parsed_axis(space, wanted.x, base, "--x")
+        y = parsed_axis(space, wanted.y, base, "--y") if wanted.y is not None else None
+        if y is not None and y.dimension == x.dimension:
+            raise UsageError(f"both axes are {x.dimension}; give two different dimensions")
+        if fixed := {x.field, *([y.field] if y is not None else [])}.intersection(wanted.fixed):
+            raise UsageError(f"{fixed.pop()} is fixed and an axis; give one of them")
+        if len(x.values) * (len(y.values) if y is not None else 1) > _MOST_POINTS:
+            raise UsageError(
+                f"the axes have more than {_MOST_POINTS} points; give shorter ranges, or values with commas"
+            )
+        about = _about(session, wanted, base)
+        if earlier is not None and earlier.about != about:
+            other = next(key for key in about if about[key] != earlier.about.get(key))
+            raise UsageError(
+                f"{earlier.path} is of another sweep (another {other}); leave --resume out, or name another -o"
+            )
+        known = {_key(point.x, point.y): point for point in earlier.points} if earlier is not None else {}
+        batches = sweep(base, x, y, space, wanted.fixed, wanted.halvings)
+        done: list[Point] = []
+        answer: list[Point] | None = None
+        try:
+            while True:
+                batch = batches.send(answer)  # type: ignore[arg-type]  # a new generator takes None
+                answer = []
+                for points in _measured(session, batch, known):
+                    answer += points
+                    done += points
+                    _write(wanted.record, about, done, None)
+        except StopIteration as stop:
+            found: Sweep = stop.value
+        if not found.points:
+            reason = next(iter(found.refused.values()), "there is none")
+            raise UsageError(f"no point of this sweep can run; the first because {reason}")
+        _write(wanted.record, about, found.points, found)
+        runs, seconds = session.runs, session.elapsed_seconds
+        name = about["testbed"]
+    return Swept(found, name, runs, seconds, session.safety)
+
+
+def read_sweep(path: Path) -> SweepRecord:
+    """Read the record of a sweep.
+
+    Raises:
+        UsageError: the file cannot be read, or is none.
+    """
+    try:
+        document = json.loads(read_bytes(path, _MAX_RECORD_BYTES))
+        points = tuple(CODEC.read(Point, each) for each in document["points"])
+        return SweepRecord(path, dict(document["about"]), points)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path} is no record of a sweep ({error!s:.100}); name the .json that `collie sweep` wrote"
+        ) from None
+
+
+def as_json(found: Sweep, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a sweep as plain values: rates in bits/s and packets/s, times in seconds, shares 0..1."""
+    return {
+        **_document(about, found.points),
+        "cliffs": [_cliff(each) for each in found.cliffs()],
+        "refused": _refused(found),
+    }
+
+
+def _measured(
+    session: SingleRunSession, batch: Sequence[tuple[Any, Any, Workload]], known: Mapping[Key, Point]
+) -> Iterator[list[Point]]:
+    for begin in range(0, len(batch), _AT_ONCE):
+        part = batch[begin : begin + _AT_ONCE]
+        missing = [each for each in part if _key(*each[:2]) not in known]
+        runs = session.measure_together([workload for _, _, workload in missing]) if missing else []
+        new = {_key(x, y): point_of(x, y, run) for (x, y, _), run in zip(missing, runs, strict=True)}
+        yield [new.get(_key(x, y)) or _placed(known[_key(x, y)], x, y) for x, y, _ in part]
+
+
+def _placed(point: Point, x: Any, y: Any) -> Point:
+    """Return a recorded point with the values of the axes as the space has them."""
+    return Point(x, y, *(getattr(point, name) for name in Point.__match_args__[2:]))
+
+
+def _about(session: SingleRunSession, wanted: SweepChoice, base: Workload) -> dict[str, Any]:
+    info = session.testbed.info
+    name = f"simulated subsystem {info.name}" if info.virtual_time else f"hosts {info.name}"
+    return {"testbed": name, "space": session.space.name, "x": wanted.x, "y": wanted.y, "workload": render(base)}
+
+
+def _key(x: Any, y: Any) -> Key:
+    return _plain(x), _plain(y)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else list(map(_plain, value)) if isinstance(value, tuple) else value
+
+
+def _document(about: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
+    written = [{**CODEC.write(each), "x": _plain(each.x), "y": _plain(each.y)} for each in points]
+    return {"schema_version": 1, "about": dict(about), "points": written}
+
+
+def _write(path: Path, about: Mapping[str, Any], points: Sequence[Point], found: Sweep | None) -> None:
+    document = _document(about, points) if found is None else as_json(found, about)
+    try:
+        write_whole(path, [json.dumps(document, allow_nan=False, indent=1), "\n"])
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _cliff(cliff: Cliff) -> dict[str, Any]:
+    before, after = cliff.before, cliff.after
+    return {"y": _plain(before.y), "x_before": _plain(before.x), "x_after": _plain(after.x), "lost_ratio": cliff.lost}
+
+
+def _refused(found: Sweep) -> list[dict[str, Any]]:
+    return [{"x": _plain(x), "y": _plain(y), "reason": reason} for (x, y), reason in found.refused.items()]

@@ -1,0 +1,206 @@
+"""A sweep: one workload along one or two axes, with the cliffs marked and refined.
+
+Terms. A *curve* is the points along x for one value of y. A *cliff* lies between two neighbours of a curve if the
+verdict changes there, or if the second has `_FALL` less throughput than the first.
+
+Method. All points run first, in the order of x, as phases where they fit one set-up. Then each cliff is halved (in
+logarithms) as often as asked, so that its place is known to a small factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from collie.campaign.single_run import JudgedRun
+from collie.detect.bounds import Bound
+from collie.detect.measurement import Measurement
+from collie.detect.reading import reading_of
+from collie.detect.symptom import Outcome, Symptom
+from collie.ports import Measured
+from collie.workloads.space import Space
+from collie.workloads.sweep import Axis, Headroom, middle
+from collie.workloads.workload import Workload
+
+_FALL = 0.2
+"""Share of the throughput that is lost from one point to the next at a cliff: the paper's threshold."""
+_CLOSE = 1.1
+"""Factor between two values of x below which a cliff is not halved any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a sweep.
+
+    Attributes:
+        x, y: values of the axes, y None without one.
+        outcome: of the verdict, or why there is none.
+        delivered_bps, delivered_pps: over all receiving hosts.
+        bound_ratio: of the receiving host that is farthest below its bound: packets or bits, whichever is nearer.
+        pause_ratio: the largest of any host.
+        median_seconds, p99_seconds: of the slowest flow, None if unknown.
+    """
+
+    x: Any
+    y: Any
+    outcome: str
+    symptom: Symptom | None = None
+    severity: float = 0.0
+    reason: str = ""
+    delivered_bps: float | None = None
+    delivered_pps: float | None = None
+    bound_ratio: float | None = None
+    pause_ratio: float | None = None
+    median_seconds: float | None = None
+    p99_seconds: float | None = None
+
+    @property
+    def is_anomalous(self) -> bool:
+        """Whether an anomaly shows here."""
+        return self.symptom is not None
+
+    @property
+    def healthy_bps(self) -> float | None:
+        """The throughput that would be healthy here, None if unknown."""
+        return self.delivered_bps / self.bound_ratio if self.delivered_bps and self.bound_ratio else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cliff:
+    """Two neighbours of a curve between which the workload falls. `lost` is the share of throughput, 0 if none."""
+
+    before: Point
+    after: Point
+
+    @property
+    def lost(self) -> float:
+        """Share of the throughput that is lost from the first to the second point."""
+        one, two = self.before.delivered_bps, self.after.delivered_bps
+        return max(0.0, 1.0 - two / one) if one and two is not None else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The points of a sweep.
+
+    Attributes:
+        base: the workload that the axes vary.
+        points: by y in the order of its values, then by x.
+        refused: values of the axes that cannot run, with the reason.
+    """
+
+    x: Axis
+    y: Axis | None
+    base: Workload
+    points: tuple[Point, ...]
+    refused: Mapping[tuple[Any, Any], str]
+
+    def curves(self) -> Iterator[tuple[Any, list[Point]]]:
+        """Yield the points along x for each value of y."""
+        for value in self.y.values if self.y is not None else (None,):
+            points = [point for point in self.points if point.y == value]
+            if points:
+                yield value, points
+
+    def cliffs(self) -> list[Cliff]:
+        """Return the cliffs of all curves."""
+        if not self.x.ordered:
+            return []
+        return [cliff for _, points in self.curves() for cliff in cliffs(points)]
+
+
+Batches = Generator[list[tuple[Any, Any, Workload]], Sequence[Point], Sweep]
+"""Yields points to measure: x, y and the workload. Receives them measured, in the same order."""
+
+
+def sweep(base: Workload, x: Axis, y: Axis | None, space: Space, held: Sequence[str], halvings: int) -> Batches:
+    """Measure a workload along its axes. Dimensions in `held` keep their value where others would follow an axis."""
+    headroom = Headroom(space, {*held, x.field, *([y.field] if y is not None else [])})
+    refused: dict[tuple[Any, Any], str] = {}
+
+    def workload_at(across: Any, along: Any) -> Workload | None:
+        values = {**x.put(across), **(y.put(along) if y is not None else {})}
+        workload = headroom.make(base.with_(**values))
+        complaint = next((text for _, text in space.violations(workload)), None)
+        if complaint is not None:
+            refused[across, along] = complaint
+        return None if complaint is not None else workload
+
+    def listed(values: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any, Workload]]:
+        made = ((across, along, workload_at(across, along)) for across, along in values)
+        return [(across, along, workload) for across, along, workload in made if workload is not None]
+
+    rows = y.values if y is not None else (None,)
+    wanted = listed([(across, along) for along in rows for across in x.values])
+    points = list((yield wanted)) if wanted else []
+    for _ in range(halvings if x.ordered else 0):
+        between = [
+            (value, cliff.before.y)
+            for _, curve in _sweep(x, y, base, points, refused).curves()
+            for cliff in cliffs(curve)
+            if cliff.after.x > _CLOSE * cliff.before.x
+            and (value := middle(space, x, cliff.before.x, cliff.after.x)) is not None
+        ]
+        wanted = listed(between)
+        if not wanted:
+            break
+        points += yield wanted
+    return _sweep(x, y, base, points, refused)
+
+
+def point_of(x: Any, y: Any, run: JudgedRun) -> Point:
+    """Return a measured point."""
+    if not isinstance(run.result, Measured) or run.verdict is None:
+        return Point(x, y, type(run.result).__name__, reason=_why(run))
+    measurement, verdict = run.result.measurement, run.verdict
+    reading = reading_of(verdict, measurement)
+    packets = [host.delivered_pps for host in measurement.hosts if host.delivered_pps is not None]
+    latencies = list(measurement.latency.values())
+    medians = [each.median_seconds for each in latencies if each.median_seconds is not None]
+    tails = [each.p99_seconds for each in latencies if each.p99_seconds is not None]
+    return Point(
+        x,
+        y,
+        verdict.outcome.value,
+        verdict.symptom if verdict.outcome is Outcome.ANOMALOUS else None,
+        verdict.severity,
+        verdict.reason,
+        reading.delivered_bps,
+        sum(packets) if packets else None,
+        _bound_ratio(measurement, run.bound),
+        reading.pause_ratio,
+        max(medians, default=None),
+        max(tails, default=None),
+    )
+
+
+def _bound_ratio(measurement: Measurement, bound: Bound) -> float | None:
+    ratios = [
+        max(host.delivered_bps / bound.bps, (host.delivered_pps or 0.0) / bound.pps)
+        for host in measurement.hosts
+        if host.delivered_bps and math.isfinite(bound.bps) and bound.bps and bound.pps
+    ]
+    return min(ratios, default=None)
+
+
+def cliffs(curve: Sequence[Point]) -> list[Cliff]:
+    """Return the cliffs of one curve."""
+    known = [point for point in curve if point.delivered_bps is not None]
+    neighbours = [Cliff(before, after) for before, after in pairwise(known)]
+    return [each for each in neighbours if each.lost >= _FALL or each.before.is_anomalous != each.after.is_anomalous]
+
+
+def _why(run: JudgedRun) -> str:
+    return str(getattr(run.result, "reason", "") or getattr(run.result, "detail", ""))
+
+
+def _sweep(
+    x: Axis, y: Axis | None, base: Workload, points: Sequence[Point], refused: Mapping[tuple[Any, Any], str]
+) -> Sweep:
+    rows = {value: row for row, value in enumerate(y.values)} if y is not None else {None: 0}
+    columns = {value: column for column, value in enumerate(x.values)}
+    ordered = sorted(points, key=lambda point: (rows[point.y], point.x if x.ordered else columns[point.x]))
+    return Sweep(x, y, base, tuple(ordered), dict(refused))

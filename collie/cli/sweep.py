@@ -1,0 +1,167 @@
+"""`collie sweep`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from collie.app import cases, inputs
+from collie.app.sweeps import SweepChoice, SweepRecord, Swept, as_json, read_sweep, run_sweep
+from collie.campaign.choice import SearchChoice
+from collie.cli.base import CollieCommand
+from collie.cli.named import ANOMALY
+from collie.cli.options import (
+    noise_seed_option,
+    output_file,
+    print_json,
+    print_safety,
+    require_writable,
+    rerun_choice,
+    run_options,
+)
+from collie.cli.progress import ConsoleProgress
+from collie.errors import UsageError
+from collie.report.terminal import sweep as words
+from collie.wiring import ADAPTERS
+from collie.workloads.narrowing import parse_fixes
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+_FIGURES = (".svg", ".png")
+_SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
+
+
+@click.command("sweep", cls=CollieCommand)
+@click.option("--x", metavar="DIM[=LOW..HIGH|=V1,V2]", required=True, help="Dimension along the curve.")
+@click.option("--y", metavar="DIM[=LOW..HIGH|=V1,V2]", help="A curve for each of its values; a map from nine on.")
+@click.option("--workload", "name", metavar="WORKLOAD", type=ANOMALY, help="What the axes vary.  [default: plain]")
+@click.option("--perftest", "line", metavar="LINE", help="A perftest command line in place of a workload.")
+@click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Change a value of that workload.")
+@click.option(
+    "--halvings",
+    type=click.IntRange(0, 12),
+    default=3,
+    show_default=True,
+    help="How often the place of a cliff is halved.",
+)
+@click.option(
+    "-o",
+    "paths",
+    multiple=True,
+    metavar="FILE",
+    help=f"Output: {', '.join(_SUFFIXES)}. Repeatable. The .json is always written.  [default: sweep-X-Y.svg]",
+)
+@click.option("--resume", is_flag=True, help="Do not repeat the points that the .json has.")
+@click.option("--against", metavar="FILE.json", help="Draw another sweep behind this one.")
+@click.option("--space", metavar="NAME|FILE", help="Gives dimensions and plain values.  [default: as in search]")
+@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
+@noise_seed_option
+@run_options
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Measure a workload along one or two dimensions: curves or a map, with the cliffs marked and their places refined.
+
+    LOW..HIGH stands for the steps of the ladder between them. `message_bytes` is the size of all messages. Points that
+    fit one set-up are its phases. Memory regions grow with the messages and queues with the batch, unless they are
+    fixed or an axis. The .json keeps every point, so an interrupted sweep goes on with --resume.
+
+    \b
+    collie sweep --x message_bytes=64..4MiB
+    collie sweep --x qps=1..16384 --y opcode=WRITE,READ --fix message_bytes=512 -o qps.png -o qps.csv
+    collie sweep --x qps --workload nsdi22-07 --hosts my-hosts.yaml -o now.html --against before.json
+    """
+    if options["name"] is not None and options["line"] is not None:
+        raise UsageError("give --workload or --perftest, not both")
+    paths = _paths(options)
+    against = read_sweep(Path(options["against"])) if options["against"] else None
+    record = paths[0].with_suffix(".json")
+    earlier = _earlier(record, resume=options["resume"])
+    then, load = _workload(options["name"], options["line"])
+    choice = rerun_choice(then or SearchChoice(), ctx)
+    fixes = _fixes(options["fixes"])
+    load(inputs.narrowed_space_of(ADAPTERS, choice))  # a wrong workload is refused before any host is contacted
+    wanted = SweepChoice(
+        options["x"], options["y"], lambda space: load(space).with_(**fixes), tuple(fixes), options["halvings"], record
+    )
+    with ConsoleProgress() as progress:
+        swept = run_sweep(ADAPTERS, choice, wanted, earlier, progress)
+    for path in paths:
+        _write(swept, path, against)
+    if options["output"] == "json":
+        print_json(as_json(swept.sweep, read_sweep(record).about))
+    else:
+        click.echo(words.render_sweep(swept))
+        click.echo("\n".join(map(str, dict.fromkeys((*paths, record)))))
+    return 3 if print_safety(swept.safety) else 0
+
+
+def _paths(options: dict[str, Any]) -> list[Path]:
+    axes = [text.partition("=")[0].strip() for text in (options["x"], options["y"]) if text]
+    paths = [Path(path) for path in options["paths"]] or [Path(f"sweep-{'-'.join(axes)}.svg")]
+    for path in paths:
+        if path.suffix.lower() not in _SUFFIXES:
+            raise UsageError(f"-o {path} should end in one of {', '.join(_SUFFIXES)}")
+        require_writable("-o", path)
+    return paths
+
+
+def _earlier(record: Path, *, resume: bool) -> SweepRecord | None:
+    if not resume:
+        require_writable("-o", record)
+        return None
+    if not record.exists():
+        raise UsageError(f"there is no {record} to go on with; leave --resume out, or name the -o of that sweep")
+    return read_sweep(record)
+
+
+def _workload(name: str | None, line: str | None) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
+    if name is not None:
+        return cases.workload_named(ADAPTERS, name)
+    if line is not None:
+        return None, lambda space: cases.workload_of_perftest(line, space)
+    return None, lambda space: space.base
+
+
+def _fixes(words: tuple[str, ...]) -> dict[str, Any]:
+    """Parse `--fix`. `message_bytes` fixes the size of all messages, as on an axis."""
+    return parse_fixes(word.replace("message_bytes=", "messages=", 1) for word in words)
+
+
+def _write(swept: Swept, path: Path, against: SweepRecord | None) -> None:
+    match path.suffix.lower():
+        case ".json":
+            return  # the record
+        case ".csv":
+            text = io.StringIO(newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(_COLUMNS)
+            writer.writerows([getattr(point, name) for name in _COLUMNS] for point in swept.sweep.points)
+            content = text.getvalue().encode()
+        case ".html":
+            from collie.report.figures.sweep_figure import save_sweep
+            from collie.report.html.sweep import render_sweep_page
+
+            figure, found = io.BytesIO(), swept.sweep
+            save_sweep(swept, figure, "svg", against)
+            page = render_sweep_page(
+                words.title(swept), figure.getvalue(), words.cliffs(found), words.heads(found), words.rows(found)
+            )
+            content = page.encode()
+        case _:
+            from collie.report.figures.sweep_figure import draw_sweep
+
+            draw_sweep(swept, path, against)
+            return
+    with output_file(path, 0o666) as file:
+        file.write(content)
+
+
+_COLUMNS = (
+    *("x", "y", "outcome", "symptom", "severity", "delivered_bps", "delivered_pps", "bound_ratio", "pause_ratio"),
+    *("median_seconds", "p99_seconds", "reason"),
+)

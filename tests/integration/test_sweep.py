@@ -1,0 +1,99 @@
+"""`collie sweep` on the simulated testbed: files, resume, overlay, refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from collie.cli.main import run
+
+QPS = ["sweep", "--x", "qps=256..8192", "--fix", "message_bytes=512", "--noise", "0"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_sweep_prints_its_points_and_cliffs_and_writes_every_kind_of_file(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = [word for kind in ("svg", "png", "html", "csv") for word in ("-o", f"qps.{kind}")]
+    assert run([*QPS, *outputs]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "RC WRITE over qps on simulated subsystem F"
+    (cliff,) = (line for line in lines if line.startswith("cliff  "))
+    assert "low throughput begins" in cliff
+    assert lines[-5:] == ["qps.svg", "qps.png", "qps.html", "qps.csv", "qps.json"]
+    assert not any(line.endswith(" ") for line in lines)
+    document = json.loads(Path("qps.json").read_text())
+    with open("qps.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["x"]) for row in rows] == [point["x"] for point in document["points"]]
+    (found,) = document["cliffs"]
+    assert found["x_before"] < found["x_after"] <= 1.2 * found["x_before"]
+    assert Path("qps.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in Path("qps.svg").read_text()
+    page = Path("qps.html").read_text()
+    assert "data:image/svg+xml;base64," in page
+    assert page.count("<tr>") == 1 + len(rows)
+
+
+def test_the_same_sweep_draws_the_same_bytes() -> None:
+    assert run([*QPS, "-o", "a.svg"]) == 0
+    assert run([*QPS, "-o", "b.svg"]) == 0
+    assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
+
+
+def test_an_interrupted_sweep_repeats_no_point(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*QPS, "-o", "a.svg"]) == 0
+    whole = json.loads(Path("a.json").read_text())
+    cut = {**whole, "points": whole["points"][:5]}
+    Path("a.json").write_text(json.dumps(cut))
+    capsys.readouterr()
+    assert run([*QPS, "-o", "a.svg", "--resume", "--format", "json"]) == 0
+    assert json.loads(Path("a.json").read_text())["points"] == whole["points"]
+    assert json.loads(capsys.readouterr().out)["points"] == whole["points"]
+    assert run([*QPS, "-o", "a.svg", "--resume"]) == 0
+    assert "\n0 runs, 0 s of testbed time\n" in capsys.readouterr().out
+
+
+def test_two_sweeps_are_overlaid(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*QPS, "-o", "before.svg"]) == 0
+    assert (
+        run(["sweep", "--x", "qps=256..8192", "--y", "opcode=WRITE,READ", "-o", "now.svg", "--against", "before.json"])
+        == 0
+    )
+    assert "before.json" in Path("now.svg").read_text()
+    assert run(["sweep", "--x", "qps=512..8192", "--y", "message_bytes=64..64KiB", "-o", "map.png"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--x", "qps", "--y", "qps=1,2"], "both axes are qps"),
+        (["--x", "qps", "--fix", "qps=4"], "qps is fixed and an axis"),
+        (["--x", "qps", "-o", "a.pdf"], "-o a.pdf should end in one of .svg, .png, .html, .csv, .json"),
+        (["--x", "qps", "--resume"], "there is no sweep-qps.json to go on with"),
+        (["--x", "qps", "--against", "nothing.json"], "nothing.json cannot be read"),
+        (["--x", "qps", "--workload", "nsdi22-01", "--perftest", "ib_write_bw"], "not both"),
+        (
+            ["--x", "message_bytes=64KiB", "--fix", "qp_type=UD", "--fix", "opcode=SEND"],
+            "no point of this sweep can run",
+        ),
+        (["--x", f"qps={','.join(map(str, range(1, 1502)))}", "--y", "opcode=WRITE,READ"], "more than 2000 points"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_record_of_another_sweep_is_not_gone_on_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*QPS, "-o", "a.svg"]) == 0
+    assert run(["sweep", "--x", "qps=256..4096", "-o", "a.svg", "--resume"]) == 2
+    assert "a.json is of another sweep" in capsys.readouterr().err
+    Path("a.json").write_text("{}")
+    assert run([*QPS, "-o", "a.svg", "--resume"]) == 2
+    assert "a.json is no record of a sweep" in capsys.readouterr().err

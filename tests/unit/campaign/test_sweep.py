@@ -1,0 +1,99 @@
+"""Sweeps over planted anomalies: every point, the cliffs and their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from collie.campaign.single_run import SingleRunSession
+from collie.campaign.sweep import Point, Sweep, cliffs, point_of, sweep
+from collie.detect.bounds import Calibration
+from collie.detect.judge import Thresholds
+from collie.detect.symptom import Symptom
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.sweep import Axis, parsed_axis
+from collie.workloads.workload import Opcode, Workload
+from tests.support.planted import HEADER, SPACE
+
+MANY = Mfs((Condition("qps", Op.AT_LEAST, 100),))
+
+
+def axis(text: str) -> Axis:
+    return parsed_axis(SPACE, text, SPACE.base, "--x")
+
+
+def swept(x: Axis, y: Axis | None = None, *, halvings: int = 0, planted: Sequence[Planted] = ()) -> tuple[Sweep, Any]:
+    """Return the sweep, and the batches of workloads in order."""
+    session = SingleRunSession(
+        FakeTestbed(planted), MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink()
+    )
+    batches = sweep(SPACE.base, x, y, SPACE, (), halvings)
+    asked: list[list[Workload]] = []
+    batch = next(batches)
+    try:
+        while True:
+            asked.append([workload for _, _, workload in batch])
+            runs = session.measure_together(asked[-1])
+            batch = batches.send([point_of(a, b, run) for (a, b, _), run in zip(batch, runs, strict=True)])
+    except StopIteration as stop:
+        found: Sweep = stop.value
+        return found, asked
+
+
+def test_every_point_of_both_axes_is_measured_once_by_row() -> None:
+    found, asked = swept(axis("qps=1..4"), axis("opcode=WRITE,READ"))
+    assert len(asked) == 1
+    steps = axis("qps=1..4").values
+    assert [(point.y, point.x) for point in found.points] == [
+        (opcode, qps) for opcode in (Opcode.WRITE, Opcode.READ) for qps in steps
+    ]
+    assert [(value, len(points)) for value, points in found.curves()] == [(Opcode.WRITE, 3), (Opcode.READ, 3)]
+    assert all(point.outcome == "normal" and point.delivered_bps for point in found.points)
+
+
+def test_a_cliff_is_halved_until_its_place_is_known() -> None:
+    slow = Planted(MANY, symptom=Symptom.LOW_THROUGHPUT, severity=0.5)
+    coarse, _ = swept(axis("qps=1..4096"), planted=[slow])
+    fine, asked = swept(axis("qps=1..4096"), halvings=6, planted=[slow])
+    (before,), (after,) = coarse.cliffs(), fine.cliffs()
+    assert before.before.x < 100 <= before.after.x
+    assert after.before.x < 100 <= after.after.x
+    assert after.after.x <= 1.1 * after.before.x < before.after.x
+    assert round(after.lost, 2) == 0.5
+    assert len(asked) > 1
+    assert [point.x for point in fine.points] == sorted(point.x for point in fine.points)
+
+
+def test_a_fall_without_another_verdict_is_a_cliff_and_a_small_one_is_none() -> None:
+    one, less, much_less = (Point(x, None, "normal", delivered_bps=bps) for x, bps in ((1, 10e9), (2, 8.1e9), (4, 6e9)))
+    (only,) = cliffs([one, less, much_less])
+    assert (only.before, only.after) == (less, much_less)
+    rising = [one, Point(2, None, "normal", delivered_bps=20e9)]
+    assert cliffs(rising) == []
+    begins = Point(2, None, "anomalous", Symptom.PAUSE, 0.3, delivered_bps=10e9)
+    assert [each.after for each in cliffs([one, begins])] == [begins]
+    assert [each.before for each in cliffs([begins, one])] == [begins]
+    unknown = Point(2, None, "SetupFailed")
+    assert cliffs([one, unknown, less]) == []
+
+
+def test_points_that_cannot_run_are_named_with_the_reason() -> None:
+    ud = parsed_axis(SPACE, "qp_type=RC,UD", SPACE.base, "--y")
+    found, _ = swept(axis("message_bytes=1KiB,64KiB"), ud)
+    assert [(x, y.value) for x, y in found.refused] == [(1024, "UD"), (65536, "UD")]
+    assert all(found.refused.values())
+    assert {point.y.value for point in found.points} == {"RC"}
+
+
+def test_the_share_of_the_bound_is_that_of_the_host_farthest_below() -> None:
+    both = axis("direction=bidirectional")
+    found, _ = swept(axis("qps=8,512"), both, planted=[Planted(MANY, Symptom.LOW_THROUGHPUT, 0.4)])
+    healthy, slow = found.points
+    assert healthy.bound_ratio is not None
+    assert round(healthy.bound_ratio, 2) == 1.0
+    assert slow.bound_ratio is not None
+    assert round(slow.bound_ratio, 2) == 0.6
+    assert slow.healthy_bps is not None
+    assert round(slow.healthy_bps / (healthy.delivered_bps or 1.0), 2) == 1.0

@@ -1,0 +1,70 @@
+"""Axes of sweeps: what is written, and the values that it means."""
+
+from __future__ import annotations
+
+import pytest
+
+from collie.content.spaces import load_space
+from collie.errors import UsageError
+from collie.workloads.dimension import Choice, Ordered
+from collie.workloads.sweep import Headroom, middle, parsed_axis, whole_axis
+from collie.workloads.workload import Opcode
+
+SPACE = load_space("nsdi22")
+BASE = SPACE.base
+
+
+def test_a_range_is_the_steps_between_its_ends_and_the_ends() -> None:
+    axis = parsed_axis(SPACE, "qps=3..100", BASE, "--x")
+    dimension = SPACE.dimensions["qps"]
+    assert isinstance(dimension, Ordered)
+    assert axis.values == (3, *(step for step in dimension.ladder if 3 < step < 100), 100)
+    assert axis.ordered
+
+
+def test_sizes_have_units_and_name_all_messages() -> None:
+    axis = parsed_axis(SPACE, "message_bytes = 64 .. 4KiB", BASE, "--x")
+    assert (axis.values[0], axis.values[-1], axis.field) == (64, 4096, "messages")
+    assert axis.put(4096) == {"messages": (4096,)}
+    assert parsed_axis(SPACE, "messages=1KiB,64", BASE, "--x").values == (64, 1024)
+
+
+def test_choices_are_all_or_those_named_in_their_order() -> None:
+    opcode = SPACE.dimensions["opcode"]
+    assert isinstance(opcode, Choice)
+    assert parsed_axis(SPACE, "opcode", BASE, "--y").values == opcode.values
+    assert parsed_axis(SPACE, "opcode=READ,WRITE", BASE, "--y").values == (Opcode.READ, Opcode.WRITE)
+    assert parsed_axis(SPACE, "loopback=true", BASE, "--y").values == (True,)
+    assert parsed_axis(SPACE, "numa_node=1,0", BASE, "--y").values == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("qpz=1..4", "no dimension 'qpz' for an axis"),
+        ("qps=4..1", "ends below its beginning"),
+        ("qps=0..4", "qps 0 is out of range"),
+        ("qps=a..4", "'a' is no size"),
+        ("opcode=READ..WRITE", "opcode has no order"),
+        ("opcode=JUMP", "JUMP"),
+        ("mtu=1000", "mtu 1000 is not in this space"),
+    ],
+)
+def test_what_is_none_of_the_space_is_refused_by_name(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parsed_axis(SPACE, text, BASE, "--x")
+
+
+def test_the_middle_is_a_value_of_the_range_strictly_between() -> None:
+    qps, mtu = (whole_axis(SPACE, name, BASE) for name in ("qps", "mtu"))
+    assert middle(SPACE, qps, 64, 256) == 128
+    assert middle(SPACE, qps, 64, 65) is None
+    assert middle(SPACE, mtu, 1024, 4096) is None  # no value between two steps exists
+
+
+def test_room_is_made_for_messages_and_posts_unless_it_is_held() -> None:
+    large = BASE.with_(messages=(1 << 22,), wqe_batch=128, send_wq_depth=16)
+    made = Headroom(SPACE, ()).make(large)
+    assert made.mr_bytes >= 1 << 22
+    assert made.send_wq_depth >= 128
+    assert Headroom(SPACE, ("send_wq_depth",)).make(large).send_wq_depth == 16
