@@ -27,7 +27,7 @@ from collie.workloads.workload import Workload
 
 logger = logging.getLogger(__name__)
 
-_YAML = frozenset({".yaml", ".yml"})
+WORKLOAD_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
 def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
@@ -35,7 +35,7 @@ def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice | None, 
 
     Return the choice of its search, if any, and a function that loads the workload for a space.
     """
-    if Path(name).suffix in _YAML:
+    if Path(name).suffix in WORKLOAD_SUFFIXES:
         return None, partial(adapters.content.workload, Path(name))
     if _is_prototype(name):
         workload, _ = _prototype(adapters, name)
@@ -124,7 +124,7 @@ def _bundled(adapters: Adapters, path: Path) -> NamedCase:
 
 def _is_prototype(name: str) -> bool:
     path = Path(name.partition("#")[0])
-    return is_file_name(path) and path.suffix not in {*_YAML, BUNDLE_SUFFIX}
+    return is_file_name(path) and path.suffix not in {*WORKLOAD_SUFFIXES, BUNDLE_SUFFIX}
 
 
 def _prototype(adapters: Adapters, name: str) -> tuple[Workload, Symptom | None]:

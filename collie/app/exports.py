@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import collie
 from collie.app.adapters import Adapters
-from collie.app.cases import NamedCase, case_named
+from collie.app.cases import WORKLOAD_SUFFIXES, NamedCase, case_named
 from collie.app.inputs import narrowed_space_of, recipe_of, space_named
 from collie.app.inventories import first_pair, open_inventory
 from collie.campaign.choice import SearchChoice
@@ -19,6 +20,7 @@ from collie.errors import UsageError
 from collie.inventory.hosts import Host
 from collie.perftest.case import PerftestCase, in_perftest
 from collie.search.recipe import Recipe
+from collie.workloads.feature import Mfs
 from collie.workloads.plan import ROLES
 from collie.workloads.space import Space
 
@@ -41,10 +43,23 @@ class Exported:
 
 
 def export(adapters: Adapters, name: str, form: str, hosts: str | None = None) -> Exported:
-    """Return an anomaly in one of `EXPORTS`, for the hosts of an inventory if the form can name hosts."""
+    """Return an anomaly in one of `EXPORTS`, or a workload file as perftest commands.
+
+    They are for the hosts of an inventory if the form can name hosts.
+    """
     pair = first_pair(open_inventory(adapters, hosts)) if hosts else None
     by_role = dict(zip(ROLES, pair.hosts, strict=False)) if pair else {}
+    if Path(name).suffix in WORKLOAD_SUFFIXES:
+        return _workload(adapters, Path(name), form, by_role)
     return EXPORTS[form](adapters, case_named(adapters, name), by_role)
+
+
+def _workload(adapters: Adapters, path: Path, form: str, hosts: Mapping[str, Host]) -> Exported:
+    if form != "perftest":
+        raise UsageError(f"{path} is a workload without an anomaly to reproduce: use --as perftest")
+    space = space_named(adapters, None)
+    case = in_perftest(path.stem, adapters.content.workload(path, space), None, Mfs(()), space)
+    return _commands(adapters, case, hosts)
 
 
 def _bundle(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
@@ -89,7 +104,10 @@ def _recipe(adapters: Adapters, chosen: SearchChoice) -> Recipe:
 
 
 def _perftest(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
-    case = _in_perftest(adapters, named)
+    return _commands(adapters, _in_perftest(adapters, named), hosts)
+
+
+def _commands(adapters: Adapters, case: PerftestCase, hosts: Mapping[str, Host]) -> Exported:
     text = adapters.reports.perftest_commands(case, hosts)
     return Exported(
         text.encode(), ".sh", runs=case.anomaly.is_faithful, fields=adapters.reports.perftest_json(case, hosts)

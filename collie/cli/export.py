@@ -26,10 +26,10 @@ from collie.wiring import ADAPTERS
 def command(anomaly: str, form: str, hosts: str | None, file: str | None, output: str) -> int:
     """Write an anomaly in a form that does not need Collie.
 
-    ANOMALY is named as for `collie reproduce`. A bundle is one file that reproduces the anomaly and judges it as Collie
-    does. It needs Python 3.11 and ssh where it is started, and Python 3.9 and libibverbs on the hosts. perftest prints
-    its commands, and exits 1 when perftest cannot express the anomaly. script is a shell script that runs and compares
-    them.
+    ANOMALY is named as for `collie reproduce`. A workload file can be written as perftest commands, too. A bundle is
+    one file that reproduces the anomaly and judges it as Collie does. It needs Python 3.11 and ssh where it is started,
+    and Python 3.9 and libibverbs on the hosts. perftest prints its commands, and exits 1 when perftest cannot express
+    the anomaly. script is a shell script that runs and compares them.
 
     \b
     Example:

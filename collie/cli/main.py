@@ -25,6 +25,7 @@ _COMMANDS = {
     "measure": ("collie.cli.measure", "Run one workload and judge it."),
     "diagnose": ("collie.cli.diagnose", "Find out why a workload is slow, and the cheapest change."),
     "sweep": ("collie.cli.sweep", "Measure a workload along one or two dimensions, and mark the cliffs."),
+    "perftest": ("collie.cli.perftest", "Run a perftest command line: its own table, and the verdict."),
     "reproduce": ("collie.cli.reproduce", "Run a known or found anomaly again."),
     "export": ("collie.cli.export", "Write an anomaly in a form that does not need Collie."),
     "status": ("collie.cli.status", "Show the state of a campaign, while it runs or after."),

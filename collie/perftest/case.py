@@ -14,22 +14,23 @@ from collie.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class PerftestCase:
-    """An anomaly in perftest's terms.
+    """A workload in perftest's terms.
 
     Attributes:
+        symptom, mfs: of an anomaly. A workload by itself has neither.
         anomaly: its commands, or the options that perftest lacks.
         sibling: commands of the plain sibling, always present.
     """
 
     name: str
-    symptom: Symptom
+    symptom: Symptom | None
     mfs: Mfs
     anomaly: Expression
     sibling: Expression
 
 
-def in_perftest(name: str, workload: Workload, symptom: Symptom, mfs: Mfs, space: Space) -> PerftestCase:
-    """Express an anomaly in perftest's terms. `mfs` decides the permitted differences."""
+def in_perftest(name: str, workload: Workload, symptom: Symptom | None, mfs: Mfs, space: Space) -> PerftestCase:
+    """Express a workload in perftest's terms. The conditions of `mfs` must hold. Other fields may differ."""
     anomaly = command_of(workload, mfs)
     nearest = command_of(plain_sibling(anomaly.runs, space)).runs  # the sibling may have a queue above perftest's limit
     return PerftestCase(name, symptom, mfs, anomaly, command_of(nearest))

@@ -26,7 +26,10 @@ def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None)
     if case.anomaly.is_faithful:
         lines += ["", "# GID: index of the RoCE v2 GID, see /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types."]
         lines += [" ".join(f"{name}={value}" for name, value in row.items()) for row in _settings(case, hosts or {})]
-        lines += ["", "# The anomaly. All of it runs at the same time, servers first."]
+        lines += [
+            "",
+            f"# The {'anomaly' if case.symptom else 'workload'}. All of it runs at the same time, servers first.",
+        ]
         lines += _listed(case.anomaly.pairs)
         lines += ["", "# Its plain sibling: what these hosts deliver when nothing is wrong."]
         lines += _listed(case.sibling.pairs)
@@ -82,14 +85,15 @@ def _is_own(client: PerftestCommand) -> bool:
 
 def _explanation(case: PerftestCase) -> Iterator[str]:
     expression, name = case.anomaly, " ".join(case.name.split())  # one line, for any file name
-    yield from textwrap.wrap(f"{name}: {case.symptom.words} when {case.mfs}", 110)
+    if case.symptom is not None:
+        yield from textwrap.wrap(f"{name}: {case.symptom.words} when {case.mfs}", 110)
     if expression.lacks:
         yield "perftest cannot run it:"
         yield from (f"  {_difference_text(each)}" for each in expression.lacks)
         yield f"`collie export {name} --as bundle` can: it brings its own traffic."
         return
     if expression.differs:
-        yield "What perftest runs otherwise, which no condition of the anomaly names:"
+        yield f"What perftest runs otherwise{', which no condition of the anomaly names' if case.symptom else ''}:"
         yield from (f"  {_difference_text(each)}" for each in expression.differs)
     if expression.requires:
         yield f"Needs {'; '.join(expression.requires)}."

@@ -64,3 +64,43 @@ def test_what_the_testbed_lacks_is_said(capsys: pytest.CaptureFixture[str]) -> N
     assert reported["reproduced"] == "inconclusive"
     assert {verdict["reason"].partition(":")[0] for verdict in reported["verdicts"]} == {"unsupported"}
     assert reported["runs"] == 3
+
+
+def test_a_workload_file_goes_to_perftest_and_back(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("{qp_type: RC, opcode: READ, qps: 4, wqe_batch: 8, messages: [4 KiB], mtu: 2048}\n")
+    assert run(["export", str(file), "--as", "perftest"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    begin = lines.index("# The workload. All of it runs at the same time, servers first.")
+    client = next(line for line in lines[begin:] if line.endswith("$ADDRESS_B"))
+    assert run(["measure", "--perftest", client, "--noise", "0", "--format", "json"]) == 0
+    workload = json.loads(capsys.readouterr().out)["workload"]
+    wanted = {"opcode": "READ", "qps": 4, "wqe_batch": 8, "messages": [4096], "mtu": 2048}
+    assert {name: workload[name] for name in wanted} == wanted
+    assert run(["export", str(file), "--as", "bundle"]) == 2
+    assert "is a workload without an anomaly to reproduce" in capsys.readouterr().err
+
+
+def test_a_command_line_runs_here_and_gives_perftests_own_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["perftest", "ib_write_bw -q 8 -s 65536 -b --report_gbits", "--noise", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].strip() == "RDMA_Write Bidirectional BW Test"
+    head = next(number for number, line in enumerate(lines) if line.startswith(" #bytes"))
+    assert "BW average[Gb/sec]" in lines[head]
+    size, messages, peak, average, rate = lines[head + 1].split()
+    assert (size, peak) == ("65536", "0.00")
+    assert float(average) == pytest.approx(8 * 65536 * float(rate) / 1e3, rel=1e-3)
+    assert int(messages) > 0
+    assert "normal" in lines[head + 3 :]
+    assert run(["perftest", "ib_write_bw -q 8 -s 65536 -b", "--noise", "0"]) == 0
+    mebibytes = capsys.readouterr().out.splitlines()[head + 1].split()[3]
+    assert float(mebibytes) == pytest.approx(float(average) * 1e9 / 8 / (1 << 20), rel=1e-3)
+
+
+def test_all_sizes_run_in_order_and_end_where_the_transport_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["perftest", "ib_send_bw -a -c UD", "--noise", "0", "--format", "json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["measurements"]
+    assert [each["workload"]["messages"] for each in runs] == [[1 << power] for power in range(1, 13)]
+    assert {each["set_up"] for each in runs} == {1}
+    assert run(["perftest", "ib_write_lat"]) == 2
+    assert "keeps no queue full" in capsys.readouterr().err

@@ -1,0 +1,86 @@
+"""`collie perftest`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import click
+
+from collie.app import inputs, sessions
+from collie.campaign.choice import SearchChoice
+from collie.campaign.events import Silence
+from collie.campaign.single_run import JudgedRun
+from collie.cli.base import CollieCommand
+from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
+from collie.detect.reading import reading_of
+from collie.errors import UsageError
+from collie.perftest.table import Row, report, sizes_of
+from collie.ports import Measured
+from collie.report.json.objects import render_measures, with_safety
+from collie.report.terminal.summary import styled, verdict_lines
+from collie.wiring import ADAPTERS
+
+logger = logging.getLogger(__name__)
+
+
+@click.command("perftest", cls=CollieCommand)
+@click.argument("line", metavar="'PERFTEST LINE'")
+@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
+@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
+@noise_seed_option
+@run_options
+@click.pass_context
+def command(ctx: click.Context, /, line: str, output: str, **_options: Any) -> int:
+    """Run a perftest command line on Collie's testbed. Print perftest's own table, and Collie's verdict below it.
+
+    With `-a`, all sizes run as phases of one set-up. Each host needs Collie's agent only, not perftest. The exit code
+    is that of `collie measure`.
+
+    \b
+    collie perftest 'ib_write_bw -q 8 -s 65536 --report_gbits'
+    collie perftest 'ib_send_bw -a' --hosts my-hosts.yaml
+    """
+    readings = sizes_of(line)
+    choice = rerun_choice(SearchChoice(), ctx)
+    space = inputs.narrowed_space_of(ADAPTERS, choice)
+    # A datagram is cut to the MTU, so that all larger sizes are one workload.
+    workloads = dict.fromkeys(each.workload for each in readings)
+    fitting = [workload for workload in workloads if not space.violations(workload)]
+    if not fitting:
+        raise UsageError(f"{line!r}: " + "; ".join(text for _, text in space.violations(readings[0].workload)))
+    for remark in readings[0].remarks:
+        logger.warning("%s: %s", line, remark)
+    with sessions.open_session(ADAPTERS, choice, Silence()) as session:
+        judged = session.measure_all(fitting) if len(fitting) > 1 else [session.measure(fitting[0])]
+        device = session.testbed.info.name
+    if output == "json":
+        print_json(with_safety(render_measures(judged), session.safety))
+    else:
+        rows = [row for each in judged if (row := _row(each)) is not None]
+        click.echo("\n".join(report(line, fitting[0], device, rows)))
+        click.echo(styled(_verdicts(judged)))
+    verdicts = [each.verdict for each in judged]
+    if print_safety(session.safety) or None in verdicts:
+        return 3
+    return 4 if any(verdict is not None and verdict.is_inconclusive for verdict in verdicts) else 0
+
+
+def _row(judged: JudgedRun) -> Row | None:
+    if not isinstance(judged.result, Measured) or judged.verdict is None:
+        return None
+    measurement = judged.result.measurement
+    delivered = reading_of(judged.verdict, measurement).delivered_bps or 0.0
+    size = max(judged.workload.messages)
+    return Row(size, round(delivered / 8 / size * measurement.window_seconds), delivered)
+
+
+def _verdicts(judged: list[JudgedRun]) -> list[Any]:
+    """Return the verdict of a single run, or those of the sizes that are not normal."""
+    if len(judged) == 1:
+        return list(verdict_lines(judged[0].verdict)) or [str(judged[0].result)]
+    lines: list[Any] = []
+    for each in judged:
+        if each.verdict is None or not each.verdict.is_normal:
+            lines += [f"{max(each.workload.messages)} bytes:", *verdict_lines(each.verdict)]
+    return lines or ["normal at every size"]
