@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.inventory.under_test import ALIASES, EVERYTHING, beyond, known_words
 from collie.ports import Testbed
 from collie.search.anomaly import Anomaly
+from collie.suggest import did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -159,9 +159,8 @@ def _refuse_unknown(under_test: Sequence[str], fingerprints: Iterable[Fingerprin
     known = known_words(field for fingerprint in fingerprints for field in fingerprint.fields)
     for word in under_test:
         if word not in known:
-            close = difflib.get_close_matches(word, sorted(known), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"write {', '.join(ALIASES)} or {EVERYTHING}"
-            raise UsageError(f"--under-test {word}: these hosts have no such field; {hint}")
+            hint = did_you_mean(word, sorted(known)) or f"; write {', '.join(ALIASES)} or {EVERYTHING}"
+            raise UsageError(f"--under-test {word}: these hosts have no such field{hint}")
 
 
 def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str], follows: Sequence[str] = ()) -> None:

@@ -18,6 +18,7 @@ from collie.cli.base import CollieGroup
 from collie.errors import CollieError
 from collie.interrupts import ignore_signals, install_handlers
 from collie.streams import outlive_readers
+from collie.suggest import did_you_mean
 from collie.untrusted import LineFormatter, sanitized
 
 _COMMANDS = {
@@ -67,9 +68,9 @@ class _LazyGroup(CollieGroup):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
-            return None
+            ctx.fail(f"No such command {cmd_name!r}{did_you_mean(cmd_name, _COMMANDS)}")
         command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
         return command
 

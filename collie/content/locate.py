@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
 from collie.errors import ContentError, Problem
+from collie.suggest import nearest
 
 OVERLAY_VARIABLE = "COLLIE_CONTENT"
 
@@ -77,8 +77,10 @@ def find(kind: ContentKind, name_or_path: str) -> Path:
     files = available(kind)
     if name_or_path in files:
         return files[name_or_path]
-    close = difflib.get_close_matches(name_or_path, files, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    meant = nearest(name_or_path, files)
+    if meant is not None and meant.casefold() == name_or_path.casefold():
+        return files[meant]
+    hint = f"did you mean {meant!r}? " if meant is not None else ""
     known = ", ".join(files) or "none"
     raise ContentError([Problem(name_or_path, 0, f"no {kind} has this name; {hint}known: {known}")])
 

@@ -5,7 +5,6 @@ A pydantic model is for a file whose shape differs from the dataclass. Only this
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from collie.content.document import Document, Location
 from collie.errors import Problem
+from collie.suggest import nearest
 from collie.workloads.parse import unknown_key
 
 T = TypeVar("T")
@@ -175,8 +175,8 @@ def _wording(details: ErrorDetails) -> str:
         return str(context.get("error", details["msg"]))
     if kind in {"enum", "literal_error"}:
         choices = re.findall(r"'([^']*)'", str(context["expected"])) or [str(context["expected"])]
-        close = difflib.get_close_matches(str(given), choices, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        meant = nearest(str(given), choices)
+        hint = f"did you mean {meant!r}? " if meant is not None else ""
         return f"{_worded(given)} is unknown; {hint}one of {', '.join(choices)}"
     if kind.startswith("float_") and isinstance(given, str) and re.fullmatch(r"\d{1,3}(\.\d{1,9})?\s*%", given):
         return f"{given!r} should be a share of 1; write {float(given.rstrip(' %')) / 100:g}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import getopt
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from collie.errors import UsageError
 from collie.perftest import options as table
+from collie.suggest import did_you_mean
 from collie.workloads.constraint import VERBS
 from collie.workloads.workload import ATOMIC_BYTES, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
 
@@ -126,10 +126,8 @@ def _options(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
     except getopt.GetoptError as error:
         if error.msg.endswith("not recognized"):
             name = f"--{error.opt}" if len(error.opt) > 1 else f"-{error.opt}"
-            close = difflib.get_close_matches(name, _FIRST_NAMES, n=1)
-            raise UsageError(
-                f"perftest option {name} is unknown" + (f"; did you mean {close[0]}?" if close else "")
-            ) from None
+            meant = did_you_mean(name, _FIRST_NAMES).replace("'", "")
+            raise UsageError(f"perftest option {name} is unknown{meant}") from None
         raise UsageError(f"perftest {error.msg}") from None
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from collie.errors import UsageError
 from collie.simulator.hardware import Part, Subsystem
 from collie.simulator.mechanism import Mechanism
+from collie.suggest import did_you_mean
 from collie.workloads.parse import parse_workload
 from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.workload import Workload
@@ -161,8 +162,8 @@ class SubsystemFile(Subsystem):
         settings = dict(self.settings)
         for name, option in changes.items():
             if name not in settings:
-                known = ", ".join(settings) or "none"
-                raise UsageError(f"subsystem {self.name} has no setting {name!r}; it has {known}")
+                hint = did_you_mean(name, settings) or f"; it has {', '.join(settings) or 'none'}"
+                raise UsageError(f"subsystem {self.name} has no setting {name!r}{hint}")
             try:
                 settings[name].changes(option)
             except ValueError as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from collie.errors import UsageError
+from collie.suggest import did_you_mean
 from collie.workloads.parse import parse_value
 from collie.workloads.workload import FIELD_NAMES, Workload
 
@@ -50,7 +51,8 @@ def _is_ordered(value: Any) -> bool:
 
 def _value(name: str, text: str, word: str) -> Any:
     if name not in FIELD_NAMES:
-        raise UsageError(f"{word!r}: no dimension {name!r}; one of {', '.join(FIELD_NAMES)}")
+        hint = did_you_mean(name, FIELD_NAMES) or f"; one of {', '.join(FIELD_NAMES)}"
+        raise UsageError(f"{word!r}: no dimension {name!r}{hint}")
     items = [_scalar(item) for item in text.split(",")]
     raw: Any = items if len(items) > 1 else items[0]
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from math import gcd
 from typing import Any
 
+from collie.suggest import did_you_mean, nearest
 from collie.workloads.plan import MAX_PARTNERS
 from collie.workloads.units import parse_bytes, parse_rate
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
@@ -66,6 +66,9 @@ def _one_of(kind: type[StrEnum]) -> _Reader:
         try:
             return kind(raw)
         except ValueError:
+            meant = nearest(raw, kind) if isinstance(raw, str) else None
+            if meant is not None and meant.casefold() == raw.casefold():
+                return kind(meant)
             raise ValueError(f"{raw!r} is unknown; one of {', '.join(kind)}") from None
 
     return read
@@ -182,8 +185,8 @@ def parse_value(dimension: str, raw: Any) -> Any:
 
 def unknown_key(key: str, known: Sequence[str]) -> str:
     """Return the complaint about an unknown key."""
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}")
+    hint = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+    return f"unknown key {key!r}{hint}"
 
 
 def parse_workload(

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from collie.errors import UsageError
+from collie.suggest import did_you_mean
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.narrowing import parse_fixes
 from collie.workloads.space import Space
@@ -125,8 +126,9 @@ def middle(space: Space, axis: Axis, low: int, high: int) -> int | None:
 def _dimension(space: Space, name: str) -> Choice | Ordered | Vector:
     dimension = space.dimensions.get("messages" if name == MESSAGE_BYTES else name)
     if dimension is None:
-        known = ", ".join(MESSAGE_BYTES if other == "messages" else other for other in space.dimensions)
-        raise UsageError(f"space {space.name} has no dimension {name!r} for an axis; it has {known}")
+        known = [MESSAGE_BYTES if other == "messages" else other for other in space.dimensions]
+        hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
+        raise UsageError(f"space {space.name} has no dimension {name!r} for an axis{hint}")
     return dimension
 
 

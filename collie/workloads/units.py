@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 _BINARY = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+_RATES = {f"{prefix}{unit}": factor for prefix, factor in _DECIMAL.items() for unit in ("bit", "b")}
 
 
 def parse_bytes(text: int | str) -> int:
@@ -27,7 +28,7 @@ def parse_seconds(text: float | str) -> float:
 
 def parse_rate(text: float | str) -> float:
     """Parse a rate in bits/s: `200Gbit`, `100 Gbit/s`. A bare number is bits/s. Raises `ValueError`."""
-    return _parse(text, r"(?i:([kMGT]?bit)(?:/s|ps)?)", _RATES, "rate; write 25Gbit or 200Gbit/s")
+    return _parse(text, r"(?:(?i:([kMGT]?bit)(?:/s|ps)?)|([kMGT]?b)ps)", _RATES, "rate; write 25Gbit or 200Gbit/s")
 
 
 def _parse(text: float | str, unit: str, units: Mapping[str, float], fault: str) -> float:
@@ -36,7 +37,8 @@ def _parse(text: float | str, unit: str, units: Mapping[str, float], fault: str)
     match = re.fullmatch(rf"\s*(\d+(?:\.\d+)?)\s*{unit}\s*", str(text))
     if not match:
         raise ValueError(f"{text!r} is no {fault}")
-    return float(match[1]) * units[match[2].lower()]
+    unit_name = next(filter(None, match.groups()[1:]))
+    return float(match[1]) * units[unit_name.lower()]
 
 
 def format_number(value: float, form: str) -> str:
