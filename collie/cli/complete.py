@@ -9,9 +9,13 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from collie import wiring
+from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.content import locate
 from collie.content.locate import ContentKind
-from collie.errors import ContentError
+from collie.errors import CollieError, ContentError
+from collie.fleet.fault import FaultKind
+from collie.workloads.workload import FIELD_NAMES
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -50,6 +54,35 @@ def known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     """Complete a collection of published anomalies, or a campaign."""
     collections = {name.rpartition("-")[0] for name in _available(ContentKind.ANOMALY)}
     return [*_items(sorted(collections), incomplete), *campaigns(ctx, param, incomplete)]
+
+
+def dimensions(ending: str) -> Completer:
+    """Return a completer for the dimensions of workloads, followed by a sign such as `=`."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        names = (*FIELD_NAMES, "message_bytes")
+        return _items((f"{name}{ending}" for name in names), incomplete)
+
+    return complete
+
+
+def faults(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the kind of a fault, behind the name of a host."""
+    host, sign, _ = incomplete.partition("=")
+    return _items((f"{host}={kind}" for kind in FaultKind), incomplete) if sign else []
+
+
+def settings(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a setting of the simulated subsystem on the command line, and its options behind `=`."""
+    with suppress(CollieError):
+        subsystem = wiring.subsystem_of(TestbedChoice(subsystem=ctx.params.get("subsystem") or DEFAULT_SUBSYSTEM))
+        name, sign, _ = incomplete.partition("=")
+        own = subsystem.settings.get(name)
+        options = own.options if sign and own is not None else ()
+        return _items(
+            (f"{name}={each}" for each in options) if sign else (f"{each}=" for each in subsystem.settings), incomplete
+        )
+    return []
 
 
 def _available(kind: ContentKind) -> Iterable[str]:

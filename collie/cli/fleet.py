@@ -10,6 +10,7 @@ import click
 
 from collie.app import fleets
 from collie.campaign.choice import SearchChoice
+from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.options import (
     CHANCE,
@@ -46,6 +47,7 @@ from collie.workloads.units import format_count
     multiple=True,
     metavar="HOST=KIND[:SIZE]",
     help=f"Give a simulated host a fault: {', '.join(FaultKind)}.",
+    shell_complete=complete.faults,
 )
 @click.option("--repeat", type=click.IntRange(min=1), help="Repetitions of the battery.  [default: by fleet size]")
 @click.option(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 import logging
 import os
 import sys
 import traceback
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -112,17 +115,27 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def run(argv: list[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code.
+
+    With `--format json`, an error is a JSON object on stderr, too.
+    """
+    as_json = _asks_for_json(sys.argv[1:] if argv is None else argv)
     try:
         result: Any = cli.main(args=argv, prog_name="collie", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return 130
     except click.ClickException as error:
-        error.show()
+        if as_json:
+            _show_json(error.format_message(), 2)
+        else:
+            error.show()
         return 2
     except CollieError as error:
-        click.echo(f"collie: {error}", err=True)
+        if as_json:
+            _show_json(str(error), error.exit_code)
+        else:
+            click.echo(f"collie: {error}", err=True)
         return error.exit_code
     except OSError as error:
         if error.errno not in _FULL:
@@ -132,6 +145,15 @@ def run(argv: list[str] | None = None) -> int:
     except Exception as error:
         return _unforeseen(error)
     return result if isinstance(result, int) else 0
+
+
+def _asks_for_json(words: Sequence[str]) -> bool:
+    return "--format=json" in words or ("--format", "json") in pairwise(words)
+
+
+def _show_json(message: str, exit_code: int) -> None:
+    document = {"schema_version": 1, "error": {"message": message, "exit_code": exit_code}}
+    click.echo(json.dumps(document, ensure_ascii=False), err=True)
 
 
 def _unforeseen(error: Exception) -> int:

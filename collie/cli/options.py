@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, SearchChoice, TestbedChoice
 from collie.campaign.hardships import EVERY_MECHANISM, MAX_DRIFT, Hardships, Outliers
 from collie.campaign.safety import SafetyRecord
+from collie.cli import complete
 from collie.cli.complete import content, inventories
 from collie.content.locate import ContentKind
 from collie.errors import UsageError
@@ -77,7 +78,14 @@ testbed_options = _together(
         help="Simulated subsystem.  [default: F, or that of a named anomaly]",
         shell_complete=content(ContentKind.SUBSYSTEM),
     ),
-    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a subsystem's setting."),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change a subsystem's setting.",
+        shell_complete=complete.settings,
+    ),
     click.option("--noise", type=Finite(min=0), help="Noise of the simulated testbed; 0 disables it.  [default: 1]"),
     click.option(
         "--flaky",
@@ -134,8 +142,22 @@ space_options = _together(
         help="Space of workloads, or an application.  [default: nsdi22; soft-roce for devices rxe*]",
         shell_complete=content(ContentKind.SPACE),
     ),
-    click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Fix a dimension."),
-    click.option("--limit", "limits", multiple=True, metavar="DIM<=VALUE", help="Limit an ordered dimension."),
+    click.option(
+        "--fix",
+        "fixes",
+        multiple=True,
+        metavar="DIM=VALUE",
+        help="Fix a dimension.",
+        shell_complete=complete.dimensions("="),
+    ),
+    click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="DIM<=VALUE",
+        help="Limit an ordered dimension.",
+        shell_complete=complete.dimensions("<="),
+    ),
 )
 
 

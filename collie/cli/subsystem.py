@@ -18,7 +18,7 @@ from collie.app import severity_map
 from collie.app.inputs import space_named
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.cli.base import CollieGroup
-from collie.cli.complete import content
+from collie.cli.complete import content, dimensions
 from collie.cli.options import format_option, parse_settings, print_json
 from collie.cli.validation import validation_json, validation_lines
 from collie.content.locate import ContentKind
@@ -143,8 +143,12 @@ def validate(subsystems: tuple[str, ...], space: str | None, survey: bool, point
 
 @command.command("map", short_help="Draw a map of its anomalies.")
 @_subsystem_argument
-@click.option("--x", metavar="DIM", required=True, help="Dimension of the horizontal axis.")
-@click.option("--y", metavar="DIM", required=True, help="Ordered dimension of the vertical axis.")
+@click.option(
+    "--x", metavar="DIM", required=True, help="Dimension of the horizontal axis.", shell_complete=dimensions("")
+)
+@click.option(
+    "--y", metavar="DIM", required=True, help="Ordered dimension of the vertical axis.", shell_complete=dimensions("")
+)
 @click.option(
     "--workload",
     metavar="WHAT",

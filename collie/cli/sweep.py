@@ -13,6 +13,7 @@ import click
 from collie.app import cases, inputs
 from collie.app.sweeps import SweepChoice, SweepRecord, Swept, as_json, read_sweep, run_sweep
 from collie.campaign.choice import SearchChoice
+from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
 from collie.cli.options import (
@@ -37,11 +38,29 @@ _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
 
 
 @click.command("sweep", cls=CollieCommand)
-@click.option("--x", metavar="DIM[=LOW..HIGH|=V1,V2]", required=True, help="Dimension along the curve.")
-@click.option("--y", metavar="DIM[=LOW..HIGH|=V1,V2]", help="A curve for each of its values; a map from nine on.")
+@click.option(
+    "--x",
+    metavar="DIM[=LOW..HIGH|=V1,V2]",
+    required=True,
+    help="Dimension along the curve.",
+    shell_complete=complete.dimensions("="),
+)
+@click.option(
+    "--y",
+    metavar="DIM[=LOW..HIGH|=V1,V2]",
+    help="A curve for each of its values; a map from nine on.",
+    shell_complete=complete.dimensions("="),
+)
 @click.option("--workload", "name", metavar="WORKLOAD", type=ANOMALY, help="What the axes vary.  [default: plain]")
 @click.option("--perftest", "line", metavar="LINE", help="A perftest command line in place of a workload.")
-@click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Change a value of that workload.")
+@click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    metavar="DIM=VALUE",
+    help="Change a value of that workload.",
+    shell_complete=complete.dimensions("="),
+)
 @click.option(
     "--halvings",
     type=click.IntRange(0, 12),

@@ -96,6 +96,35 @@ def test_campaigns_and_their_anomalies_are_completed(tmp_path: Path, monkeypatch
     assert complete.content(ContentKind.RECIPE)(context, parameter, "r")[0].type == "file"
 
 
+@pytest.mark.parametrize(
+    ("words", "typed", "offered"),
+    [
+        (["search", "--fix"], "qp", {"qp_type=", "qps="}),
+        (["search", "--limit"], "mt", {"mtu<="}),
+        (["search", "--set"], "ac", {"acs="}),
+        (["search", "--set"], "acs=", {"acs=enabled", "acs=disabled"}),
+        (["search", "--subsystem", "F-healthy", "--set"], "no", set()),
+        (["fleet", "--fault"], "host-1=wrong", {"host-1=wrong_mtu"}),
+        (["fleet", "--fault"], "host-1", set()),
+        (["sweep", "--x"], "message", {"messages=", "message_bytes="}),
+        (["subsystem", "map", "--y"], "message_b", {"message_bytes"}),
+    ],
+)
+def test_names_inside_an_options_value_are_completed(words: list[str], typed: str, offered: set[str]) -> None:
+    kind = get_completion_class("bash")
+    assert kind is not None
+    completion = kind(cli, {}, "collie", "_COLLIE_COMPLETE")
+    assert {item.value for item in completion.get_completions(words, typed)} == offered
+
+
+def test_last_is_completed_beside_the_campaigns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    kind = get_completion_class("bash")
+    assert kind is not None
+    completion = kind(cli, {}, "collie", "_COLLIE_COMPLETE")
+    assert completion.get_completions(["status"], "la")[0].value == "last"
+
+
 def _word_for(option: click.Option) -> str:
     """Return a value that an option takes, whatever else its command says about it."""
     return str(option.type.choices[0]) if isinstance(option.type, click.Choice) else "1"
