@@ -30,7 +30,7 @@ Batches = Generator[Sequence[Workload], Sequence[JudgedRun], "Diagnosis"]
 
 _DEEPEST = 3
 """Limit on causes that are looked for behind each other."""
-_BETWEEN = 3
+_BETWEEN = 2
 """Number of values that are measured between the present one and one that cures."""
 _SWITCH_STEPS = 4
 """Steps that a value without order takes, because it needs code for another operation or another place of memory."""
@@ -178,8 +178,8 @@ def _simpler(dimension: Dimension, now: Any) -> Iterable[Any]:
         case Choice():
             return () if now == dimension.plain else (dimension.plain,)
         case Vector():
-            uniform = [(min(now),), (max(now),)] if len(set(now)) > 1 else []
-            return [value for value in dict.fromkeys((dimension.plain, *uniform)) if value != now]
+            short = [(min(now),)] if len(set(now)) > 1 else []  # plain messages are the long ones
+            return [value for value in dict.fromkeys((dimension.plain, *short)) if value != now]
 
 
 def _variant(workload: Workload, dimension: Dimension, value: Any, space: Space) -> _Variant | None:

@@ -2,7 +2,7 @@
 
     python scripts/acceptance/diagnose.py [--points 67] [--seed 1] [--jobs 2] [F G H]
 
-Anomalous workloads are drawn from the space of the paper, at most a sixth of them of one mechanism. A change belongs
+Anomalous workloads are drawn from the space of the paper, of no mechanism more than twice its share. A change belongs
 to the mechanism if the mechanism costs nothing after it, by the noiseless model. A change mends if the noiseless model
 of the changed workload is normal.
 """
@@ -34,7 +34,7 @@ from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
 
 SPACE = load_space("nsdi22")
-_MOST_OF_ONE = 6
+_SHARES = 2
 
 
 class Task(NamedTuple):
@@ -60,12 +60,13 @@ class Outcome(NamedTuple):
 def points(subsystem: str, count: int, seed: int) -> list[Task]:
     """Draw anomalous workloads."""
     truth, rng = _truth(subsystem), Random(f"{subsystem}/{seed}")
+    most = max(1, _SHARES * count // len(truth.shown))
     taken: Counter[Mechanism] = Counter()
     found: list[Task] = []
     while len(found) < count:
         workload = SPACE.sample(rng)
         mechanism = None if truth.obstacle(workload) else truth.mechanism(workload)
-        if mechanism is not None and taken[mechanism] < max(1, count // _MOST_OF_ONE):
+        if mechanism is not None and taken[mechanism] < most:
             taken[mechanism] += 1
             found.append(Task(subsystem, workload, mechanism, len(found)))
     return found

@@ -41,8 +41,8 @@ def swept(opcode: Opcode, sizes: list[int], folder: Path) -> tuple[dict[int, flo
     """Return the rates in bits/s by size, and the seconds that the command took."""
     path, began = folder / f"{opcode}.csv", time.monotonic()
     values = ",".join(map(str, sizes))
-    words = ["sweep", "--hosts", "lab", "--x", f"message_bytes={values}", "--fix", f"opcode={opcode}", "--halvings", "0"]
-    code = collie([*words, "-o", str(path), "--format", "json"])
+    words = ["sweep", "--hosts", "lab", "--x", f"message_bytes={values}", "--fix", f"opcode={opcode}"]
+    code = collie([*words, "--halvings", "0", "-o", str(path), "--format", "json"])
     if code:
         raise SystemExit(f"collie sweep ended with {code}")
     with path.open(newline="", encoding="utf-8") as file:
