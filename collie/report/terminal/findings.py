@@ -80,7 +80,7 @@ def _row(anomaly: Anomaly) -> tuple[str, ...]:
     else:
         shows = f"{anomaly.fresh_shows} of {anomaly.fresh_runs}" if anomaly.fresh_runs else ""
         component = f"{anomaly.telling[0].component}: " if anomaly.telling else ""
-        where = f"{component}{anomaly.mfs}"
+        where = f"{component}{anomaly.mfs}{'' if anomaly.complete else f' ({_UNEXPLAINED} to the end)'}"
     found = format_seconds(anomaly.found_at_seconds)
     return anomaly.id, percent(anomaly.severity), anomaly.symptom.words, found, shows, where
 
