@@ -44,6 +44,7 @@ _COMMANDS = {
     "counters": ("collie.cli.counters", "List or watch the counters of a NIC."),
     "hosts": ("collie.cli.hosts", "Check, calibrate and compare real hosts."),
     "lab": ("collie.cli.lab", "Two Soft-RoCE machines on this computer."),
+    "docs": ("collie.cli.docs", "Print a page of the documentation."),
     "completion": ("collie.cli.completion", "Complete commands and names in your shell."),
 }
 

@@ -35,6 +35,9 @@ def test_the_wheel_holds_content_agent_and_templates(wheel: Path) -> None:
         "collie/agent/__init__.py",
         "collie/lab/init.sh",
         "collie/py.typed",
+        "collie/_content/docs/index.md",
+        "collie/_content/docs/reference/commands.md",
+        "collie/_content/hosts.example.yaml",
     } <= names
     assert not [name for name in names if name.startswith("tests/")]
     assert {"collie/agent/native/traffic.c", "collie/agent/native/verbs_abi.h"} <= names
@@ -50,9 +53,11 @@ def test_the_installed_wheel_searches_without_the_checkout(wheel: Path, tmp_path
     code = (
         f"import sys; sys.path.insert(0, {str(unpacked)!r}); import collie; "
         f"assert collie.__file__.startswith({str(unpacked)!r}); "
-        "from collie.cli.main import run; sys.exit(run(['search', '--budget', '20runs', '--format', 'json']))"
+        "from collie.cli.main import run; assert run(['docs', 'index']) == 0; "
+        "sys.exit(run(['search', '--budget', '20runs', '--format', 'json']))"
     )
     # -I: neither the working directory nor an editable install's path may help out.
     done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# Documentation\n")
     assert '"runs": 20' in done.stdout
