@@ -19,6 +19,7 @@ from collie.errors import UsageError
 from collie.files import read_bytes, write_whole
 from collie.plain import CODEC
 from collie.ports import ProgressSink
+from collie.untrusted import read_json
 from collie.workloads.space import Space
 from collie.workloads.sweep import parsed_axis
 from collie.workloads.workload import Workload, render
@@ -136,7 +137,7 @@ def read_sweep(path: Path) -> SweepRecord:
         UsageError: the file cannot be read, or is none.
     """
     try:
-        document = json.loads(read_bytes(path, _MAX_RECORD_BYTES))
+        document = read_json(read_bytes(path, _MAX_RECORD_BYTES).decode())
         points = tuple(CODEC.read(Point, each) for each in document["points"])
         return SweepRecord(path, dict(document["about"]), points)
     except OSError as error:

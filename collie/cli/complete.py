@@ -20,6 +20,8 @@ from collie.workloads.workload import FIELD_NAMES
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 _CAMPAIGN = "campaign.sqlite"
+LAST = "last"
+"""Stands for the campaign that recorded a run last."""
 
 
 def content(kind: ContentKind, *others: str) -> Completer:

@@ -11,9 +11,7 @@ from click.shell_completion import CompletionItem
 
 from collie.app.listing import last_campaign
 from collie.cli import complete
-from collie.errors import UsageError
-
-LAST = "last"
+from collie.cli.complete import LAST
 
 
 class Named(click.types.StringParamType):
@@ -23,15 +21,13 @@ class Named(click.types.StringParamType):
         self._completer = completer
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name, with the path of the campaign in the place of `last`."""
+        """Return the name, with the path of the campaign in the place of `last` if there is one."""
         name = str(super().convert(value, param, ctx))
         first, slash, rest = name.partition("/")
         if first != LAST or os.path.lexists(first):
             return name
         campaign = last_campaign(Path())
-        if campaign is None:
-            raise UsageError("there is no campaign below this folder that `last` could mean; name its directory")
-        return f"{campaign}{slash}{rest}"
+        return name if campaign is None else f"{campaign}{slash}{rest}"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Complete a name."""

@@ -19,7 +19,7 @@ from collie.campaign.choice import DEFAULT_SUBSYSTEM, SearchChoice, TestbedChoic
 from collie.campaign.hardships import EVERY_MECHANISM, MAX_DRIFT, Hardships, Outliers
 from collie.campaign.safety import SafetyRecord
 from collie.cli import complete
-from collie.cli.complete import content, inventories
+from collie.cli.complete import LAST, content, inventories
 from collie.content.locate import ContentKind
 from collie.errors import UsageError
 from collie.files import open_output, require_output
@@ -372,6 +372,8 @@ def output_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
 def existing_campaign(path: str) -> Path:
     """Return a campaign's directory."""
     directory = Path(path)
+    if path == LAST and not os.path.lexists(directory):
+        raise UsageError("there is no campaign below this folder that `last` could mean; name its directory")
     if not os.path.lexists(directory / "campaign.sqlite"):  # the store reports a path that is no regular file
         raise UsageError(f"{path} holds no campaign (no campaign.sqlite in it)")
     return directory

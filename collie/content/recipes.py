@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
 from typing import TypeVar
 
 from collie.content.document import Document, Location, read_document
@@ -13,7 +14,8 @@ from collie.content.model import validate
 from collie.detect.confirm import Confirmation, odds, rule
 from collie.detect.noise import Noise
 from collie.errors import ContentError, Problem, Problems
-from collie.search.recipe import Recipe, Schedule
+from collie.search.recipe import PLUGIN_GROUP, Recipe, Schedule, StrategyName
+from collie.suggest import did_you_mean
 from collie.workloads.units import format_count, parse_seconds
 
 logger = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ def _contradictions(document: Document) -> Iterator[Problem]:
     if schedule and schedule.end >= schedule.start:
         message = f"end {schedule.end:g} should lie below start {schedule.start:g}"
         yield document.problem(message, "schedule", "end")
+    yield from _plugin_problems(document)
     confirmation = _section(document, "confirmation", Confirmation)
     noise = _section(document, "noise", Noise) or Noise()
     if confirmation and not odds(rule(confirmation, noise.stray_rate), 1.0).confirmed:
@@ -73,6 +76,21 @@ def _contradictions(document: Document) -> Iterator[Problem]:
     if isinstance(budget, str) and not _is_budget(budget):
         message = f"budget: {budget!r} is no budget; write a time such as 45m or 10h, or runs such as 800runs"
         yield document.problem(message, "budget")
+
+
+def _plugin_problems(document: Document) -> Iterator[Problem]:
+    strategy, name = document.part("strategy"), document.part("plugin")
+    if strategy != StrategyName.PLUGIN:
+        if name:
+            yield document.problem(f"plugin {name!r} needs the strategy `plugin`", "plugin")
+        return
+    installed = [entry.name for entry in entry_points(group=PLUGIN_GROUP)]
+    if str(name) not in installed:
+        hint = did_you_mean(str(name), installed) or f"; installed: {', '.join(installed) or 'none'}"
+        missing = (
+            f"no installed package has a strategy {name!r}" if name else "the strategy `plugin` needs `plugin: NAME`"
+        )
+        yield document.problem(f"{missing} (entry points of {PLUGIN_GROUP}){hint}", "plugin" if name else "strategy")
 
 
 def _section(document: Document, name: str, kind: type[T]) -> T | None:

@@ -13,6 +13,9 @@ from collie.detect.noise import Noise
 from collie.detect.symptom import Symptom
 from collie.limits import Count, Limits, Positive, Ratio
 
+PLUGIN_GROUP = "collie.strategies"
+"""Group of the entry points with which other packages add strategies."""
+
 Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
 
 
@@ -23,6 +26,8 @@ class StrategyName(StrEnum):
     RANDOM = "random"
     GUIDED = "guided"
     OPTUNA = "optuna"
+    PLUGIN = "plugin"
+    """A strategy of another package, which `plugin` names."""
 
 
 class Step(StrEnum):
@@ -116,6 +121,7 @@ class Recipe:
     Attributes:
         name: the recipe's name on the command line.
         strategy: the strategy that proposes workloads.
+        plugin: entry point of the group `collie.strategies`, with the strategy `plugin`.
         ranking_points: random points that rank the counters (std / mean, paper section 5.1).
         schedule: settings of annealing.
         thresholds: readings beyond which a run is anomalous.
@@ -137,6 +143,7 @@ class Recipe:
 
     name: str
     strategy: StrategyName
+    plugin: str = ""
     ranking_points: Annotated[int, Limits(ge=2, le=10_000)] = 10
     schedule: Schedule = field(default_factory=Schedule)
     thresholds: Thresholds = field(default_factory=Thresholds)
