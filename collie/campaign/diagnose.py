@@ -102,9 +102,8 @@ def diagnose(workload: Workload, space: Space) -> Batches:
     kept: list[Change] = []
     start, first = workload, None
     while True:
-        rounds = _Rounds(start, space)
         changes: list[Change] = []
-        for variants in rounds:
+        for variants in _rounds(start, space):
             runs = yield [start, *(each.workload for each in variants)] if first is None else _workloads(variants)
             if first is None:
                 first, runs = runs[0], runs[1:]
@@ -130,45 +129,40 @@ def diagnose(workload: Workload, space: Space) -> Batches:
     return Diagnosis(first, _ranked(changes, None), tuple(kept))
 
 
-class _Rounds:
-    """The changes of a workload in the order in which they are tried."""
+def _rounds(workload: Workload, space: Space) -> Iterator[list[_Variant]]:
+    """Yield the changes of a workload in the order in which they are tried."""
+    simpler = list(_towards_plain(workload, space))
+    phases = [each for each in simpler if _is_phase(each, workload, space)]
+    yield phases
+    yield from ([each] for each in sorted(simpler, key=lambda each: each.steps) if each not in phases)
+    yield list(_beyond_plain(workload, space))
 
-    def __init__(self, workload: Workload, space: Space) -> None:
-        self._workload, self._space = workload, space
 
-    def __iter__(self) -> Iterator[list[_Variant]]:
-        traffic: list[_Variant] = []
-        set_up: list[_Variant] = []
-        for variant in self._towards_plain():
-            dimensions = (variant.dimension, *variant.also)
-            is_phase = all(changes_with(name) is Changes.TRAFFIC for name in dimensions)
-            fits = is_phase and self._space.misfit(variant.workload, self._workload) is None
-            (traffic if fits else set_up).append(variant)
-        yield traffic
-        yield from ([variant] for variant in sorted(set_up, key=lambda each: each.steps))
-        yield list(self._beyond_plain())
+def _is_phase(variant: _Variant, workload: Workload, space: Space) -> bool:
+    """Whether a variant can run on the set-up of the workload."""
+    traffic = all(changes_with(name) is Changes.TRAFFIC for name in (variant.dimension, *variant.also))
+    return traffic and space.misfit(variant.workload, workload) is None
 
-    def _towards_plain(self) -> Iterator[_Variant]:
-        for name, dimension in self._space.dimensions.items():
-            now = self._workload.get(name)
-            values = _simpler(dimension, now)
-            found = (_variant(self._workload, dimension, value, self._space) for value in values)
-            yield from [variant for variant in found if variant is not None][
-                : 1 if not isinstance(now, tuple) else None
-            ]
 
-    def _beyond_plain(self) -> Iterator[_Variant]:
-        for dimension in self._space.dimensions.values():
-            now = self._workload.get(dimension.name)
-            if isinstance(dimension, Ordered) and now == dimension.plain:
-                for value in {dimension.ladder[0], dimension.ladder[-1]} - {now}:
-                    variant = _variant(self._workload, dimension, value, self._space)
-                    if variant is not None and self._space.misfit(variant.workload, self._workload) is None:
-                        yield variant
+def _towards_plain(workload: Workload, space: Space) -> Iterator[_Variant]:
+    for dimension in space.dimensions.values():
+        values = _simpler(dimension, workload.get(dimension.name))
+        found = [variant for value in values if (variant := _variant(workload, dimension, value, space)) is not None]
+        yield from found if isinstance(dimension, Vector) else found[:1]
+
+
+def _beyond_plain(workload: Workload, space: Space) -> Iterator[_Variant]:
+    for dimension in space.dimensions.values():
+        now = workload.get(dimension.name)
+        if isinstance(dimension, Ordered) and now == dimension.plain:
+            for value in sorted({dimension.ladder[0], dimension.ladder[-1]} - {now}):
+                variant = _variant(workload, dimension, value, space)
+                if variant is not None and _is_phase(variant, workload, space):
+                    yield variant
 
 
 def _simpler(dimension: Dimension, now: Any) -> Iterable[Any]:
-    """Return the values nearer to plain to try, the plainest first."""
+    """Return the values to try, the plainest first. Not every one may be possible with the other dimensions."""
     match dimension:
         case Ordered():
             between = [
