@@ -163,3 +163,26 @@ def test_a_search_says_on_how_many_set_ups_it_measured(capsys: pytest.CaptureFix
 def test_bad_input_is_named(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_interrupted_search_prints_what_it_found_and_writes_the_report(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "collie", "search", "--budget", "100h", "--campaign", "two"]
+    process = subprocess.Popen(
+        argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "two" / "anomalies" / "a1").exists():
+        assert process.poll() is None, "the search ended"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    lines = out.splitlines()
+    assert " on simulated subsystem F in " in lines[0]
+    assert any(line.startswith("a1 ") for line in lines)
+    assert "  collie search --resume two  " in out
+    assert "go on, because the search was interrupted" in out
+    assert (tmp_path / "two" / "report.html").exists()
+    assert said.splitlines()[-1] == "interrupted; resume with: collie search --resume two"
+    assert json.loads((tmp_path / "two" / "status.json").read_text())["state"] == "interrupted"

@@ -246,8 +246,10 @@ def test_settings_change_by_name() -> None:
     assert not changed.hardware.pcie.strict_ordering
     assert not changed.hardware.acknowledgements.blocks_data
     assert F.settings["firmware"].value == "22.28"
-    with pytest.raises(UsageError, match="no setting 'ordering'; it has firmware"):
+    with pytest.raises(UsageError, match="no setting 'ordering'; did you mean 'relaxed_ordering'"):
         F.with_settings({"ordering": "forced"})
+    with pytest.raises(UsageError, match="no setting 'voltage'; it has firmware"):
+        F.with_settings({"voltage": "high"})
     with pytest.raises(UsageError, match="setting relaxed_ordering: 'sometimes' is no option; one of per_mkey, forced"):
         F.with_settings({"relaxed_ordering": "sometimes"})
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
 from dataclasses import replace
+from pathlib import Path
 
+import click
 import pytest
 
+from collie.campaign.budget import Budget
 from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun
 from collie.campaign.summary import Summary, Unconfirmed
+from collie.cli.main import cli
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import GeneratorHealth
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured, SetupFailed, Unsupported
+from collie.report.terminal.findings import findings_table, next_steps
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
@@ -54,16 +62,87 @@ def test_what_is_joined_is_counted_beside_its_cause(summary: Summary) -> None:
     assert "    seen once more: a2" in once.splitlines()
 
 
-def test_what_is_not_explained_is_one_line_below_the_rest(summary: Summary) -> None:
+def test_the_summary_ends_with_a_table_worst_first_and_what_is_not_explained_last(summary: Summary) -> None:
     first, second = summary.anomalies
-    bare = replace(first, id="a3", mfs=Mfs(()), complete=False)
+    bare = replace(first, id="a3", mfs=Mfs(()), complete=False, severity=0.99)
     after = replace(bare, id="a4", history=(Workload(),), made_for=Workload())
     lines = render_summary(HEADER, replace(summary, anomalies=(bare, first, after, second)), 1.0).splitlines()
-    heading = lines.index("1 anomaly confirmed and not explained; --resume with a larger --budget explains more:")
-    above = [line for line in lines[1:heading] if line[:1] == "a"]
-    assert [line.split()[0] for line in above] == ["a1", "a4", "a2"]
-    kind, figure = f"{bare.workload.qp_type} {bare.workload.opcode}", f"{bare.symptom.words}, {bare.figure}"
-    assert lines[heading + 1].startswith(f"a3  {kind}: {figure}, found in run {bare.found_at_run}, after ")
+    head = next(number for number, line in enumerate(lines) if line.startswith("id  "))
+    assert [line.split()[0] for line in lines[1:head] if line[:1] == "a"] == ["a1", "a4", "a2"]
+    assert [line.split()[0] for line in lines[head + 1 :]] == ["a4", "a2", "a1", "a3"]
+    assert lines[-1].endswith(f"not explained: {bare.workload.qp_type} {bare.workload.opcode}")
+    columns = [lines[head].index(name) for name in ("symptom", "found after", "where, and when")]
+    assert all(line[column - 1] == " " != line[column] for line in lines[head + 1 :] for column in columns)
+    assert not any(line != line.rstrip() for line in lines)
+
+
+def test_the_table_names_component_conditions_and_claim(full: Summary) -> None:
+    anomaly = replace(full.anomalies[0], fresh_runs=5, fresh_shows=4, complete=True)
+    _, row = findings_table([anomaly])
+    assert "  4 of 5  " in row.plain
+    assert row.plain.endswith(f"{anomaly.telling[0].component}: {anomaly.mfs}")
+    assert list(findings_table([])) == []
+    _, cut = findings_table([replace(anomaly, complete=False)])
+    assert cut.plain.endswith(f"{anomaly.mfs} (not explained to the end)")
+
+
+def test_the_table_is_wrapped_between_words_at_the_width_of_a_terminal(summary: Summary) -> None:
+    many = Mfs(tuple(Condition(name, Op.AT_LEAST, 64) for name in ("qps", "wqe_batch", "recv_wq_depth", "sge_count")))
+    head, *rows = findings_table([replace(summary.anomalies[0], mfs=many)], 80)
+    assert all(row.cell_len <= 80 for row in rows)
+    left = head.plain.index("where, and when")
+    assert " ".join(row.plain[left:].strip() for row in rows).endswith(str(many))
+    assert all(not row.plain[:left].strip() for row in rows[1:])
+
+
+def test_a_terminal_gets_whole_words_and_a_pipe_whole_lines(summary: Summary, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = render_summary(HEADER, summary, 1.0)
+    assert any(len(line) > 80 for line in piped.splitlines())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    wrapped = re.sub(r"\x1b\[[0-9;]*m", "", render_summary(HEADER, summary, 1.0)).splitlines()
+    assert max(map(len, wrapped)) <= 80
+    words = piped.split()
+    assert [word for line in wrapped for word in line.split()] == words
+    long = next(each.sentence for each in summary.anomalies if len(each.sentence) > 80)
+    begin = next(number for number, line in enumerate(wrapped) if line == f"    {long}"[: len(line)] and len(line) > 20)
+    assert wrapped[begin + 1].startswith("    ")
+
+
+@pytest.mark.parametrize(
+    ("budget", "more"),
+    [(Budget(seconds=36000), "15h"), (Budget(seconds=2700), "68m"), (Budget(runs=101), "152runs")],
+)
+def test_the_next_commands_are_those_of_the_worst_explained_anomaly(
+    summary: Summary, budget: Budget, more: str
+) -> None:
+    first, second = summary.anomalies
+    explained = [replace(first, severity=0.2), replace(second, complete=True, severity=0.4, id="a5")]
+    bare = replace(first, id="a9", mfs=Mfs(()), complete=False, severity=0.9)
+    report = Path("my campaigns/x/report.html")
+    steps = list(next_steps(report.parent, [*explained, bare], report, interrupted=False, budget=budget))
+    commands = [step.partition("  # ")[0].strip() for step in steps]
+    assert commands == [
+        "collie reproduce 'my campaigns/x/a5' --controls",
+        "collie export 'my campaigns/x/a5' --as bundle",
+        f"collie search --resume 'my campaigns/x' --budget {more}",
+        "xdg-open 'my campaigns/x/report.html'",
+    ]
+    for command in commands[:3]:
+        assert parses(shlex.split(command)[1:])
+    cut = list(next_steps(report.parent, explained, report, interrupted=True, budget=budget))
+    assert cut[2].split("#")[0].strip() == "collie search --resume 'my campaigns/x'"
+    nothing = list(next_steps(report.parent, [], report, interrupted=False, budget=budget))
+    assert [step.split()[0] for step in nothing] == ["xdg-open"]
+
+
+def parses(words: list[str]) -> bool:
+    """Whether click understands a command line."""
+    context = click.Context(cli)
+    command = cli.get_command(context, words[0])
+    assert command is not None
+    return command.make_context(words[0], words[1:], parent=context, resilient_parsing=True) is not None
 
 
 def test_a_mean_size_is_said_in_words(summary: Summary) -> None:
