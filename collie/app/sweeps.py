@@ -10,22 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from collie.app.adapters import Adapters
+from collie.app.inputs import narrowed_space_of
 from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import SingleRunSession
-from collie.campaign.sweep import Cliff, Point, Sweep, point_of, sweep
+from collie.campaign.sweep import Batches, Cliff, Point, Sweep, point_of, sweep
 from collie.errors import UsageError
 from collie.files import read_bytes, write_whole
 from collie.plain import CODEC
-from collie.ports import ProgressSink
+from collie.ports import ProgressSink, SetupFailed
 from collie.untrusted import read_json
 from collie.workloads.space import Space
-from collie.workloads.sweep import parsed_axis
+from collie.workloads.sweep import Axis, parsed_axis
 from collie.workloads.workload import Workload, render
 
 _AT_ONCE = 16
 """Number of points after which the record is written."""
+_TRIES = 3
+"""Number of attempts to set a point up."""
 _MOST_POINTS = 2000
 _MAX_RECORD_BYTES = 16 << 20
 
@@ -38,7 +41,7 @@ class SweepChoice:
 
     Attributes:
         x, y: axes as written, such as `qps=1..1024`.
-        base: returns the workload that the axes vary.
+        base: the workload that the axes vary.
         fixed: dimensions that keep their value where others would follow an axis.
         halvings: how often the place of a cliff is halved.
         record: the JSON file with every point.
@@ -46,7 +49,7 @@ class SweepChoice:
 
     x: str
     y: str | None
-    base: Callable[[Space], Workload]
+    base: Workload
     fixed: tuple[str, ...]
     halvings: int
     record: Path
@@ -54,13 +57,18 @@ class SweepChoice:
 
 @dataclass(frozen=True)
 class Swept:
-    """A finished sweep. `runs` and `elapsed_seconds` are those of this command."""
+    """A finished sweep. `about` is as in `SweepRecord`. `runs` and `elapsed_seconds` are those of this command."""
 
     sweep: Sweep
-    testbed: str
+    about: Mapping[str, Any]
     runs: int
     elapsed_seconds: float
     safety: SafetyRecord | None
+
+    @property
+    def testbed(self) -> str:
+        """The name of the testbed."""
+        return str(self.about["testbed"])
 
 
 @dataclass(frozen=True)
@@ -89,45 +97,55 @@ def run_sweep(
     Raises:
         UsageError: the axes are none of the space, the earlier record is of another sweep, or no point can run.
     """
+    _axes(narrowed_space_of(adapters, choice), wanted)  # wrong axes are refused before any host is contacted
     with open_session(adapters, choice, sink) as session:
-        space, base = session.space, wanted.base(session.space)
-        x = parsed_axis(space, wanted.x, base, "--x")
-        y = parsed_axis(space, wanted.y, base, "--y") if wanted.y is not None else None
-        if y is not None and y.dimension == x.dimension:
-            raise UsageError(f"both axes are {x.dimension}; give two different dimensions")
-        if fixed := {x.field, *([y.field] if y is not None else [])}.intersection(wanted.fixed):
-            raise UsageError(f"{fixed.pop()} is fixed and an axis; give one of them")
-        if len(x.values) * (len(y.values) if y is not None else 1) > _MOST_POINTS:
-            raise UsageError(
-                f"the axes have more than {_MOST_POINTS} points; give shorter ranges, or values with commas"
-            )
-        about = _about(session, wanted, base)
+        x, y = _axes(session.space, wanted)
+        about = _about(session, wanted)
         if earlier is not None and earlier.about != about:
             other = next(key for key in about if about[key] != earlier.about.get(key))
             raise UsageError(
                 f"{earlier.path} is of another sweep (another {other}); leave --resume out, or name another -o"
             )
         known = {_key(point.x, point.y): point for point in earlier.points} if earlier is not None else {}
-        batches = sweep(base, x, y, space, wanted.fixed, wanted.halvings)
-        done: list[Point] = []
-        answer: list[Point] | None = None
-        try:
-            while True:
-                batch = batches.send(answer)  # type: ignore[arg-type]  # a new generator takes None
-                answer = []
-                for points in _measured(session, batch, known):
-                    answer += points
-                    done += points
-                    _write(wanted.record, about, done, None)
-        except StopIteration as stop:
-            found: Sweep = stop.value
+        batches = sweep(wanted.base, x, y, session.space, wanted.fixed, wanted.halvings)
+        found = _driven(session, batches, known, lambda points: _write(wanted.record, _document(about, points)))
         if not found.points:
             reason = next(iter(found.refused.values()), "there is none")
             raise UsageError(f"no point of this sweep can run; the first because {reason}")
-        _write(wanted.record, about, found.points, found)
+        _write(wanted.record, as_json(found, about))
         runs, seconds = session.runs, session.elapsed_seconds
-        name = about["testbed"]
-    return Swept(found, name, runs, seconds, session.safety)
+    return Swept(found, about, runs, seconds, session.safety)
+
+
+def _axes(space: Space, wanted: SweepChoice) -> tuple[Axis, Axis | None]:
+    x = parsed_axis(space, wanted.x, wanted.base, "--x")
+    y = parsed_axis(space, wanted.y, wanted.base, "--y") if wanted.y is not None else None
+    fields = {x.field} if y is None else {x.field, y.field}
+    if y is not None and len(fields) == 1:
+        raise UsageError(f"both axes are {x.dimension}; give two different dimensions")
+    if fixed := fields.intersection(wanted.fixed):
+        raise UsageError(f"{fixed.pop()} is fixed and an axis; give one of them")
+    if len(x.values) * (len(y.values) if y is not None else 1) > _MOST_POINTS:
+        raise UsageError(f"the axes have more than {_MOST_POINTS} points; give shorter ranges, or values with commas")
+    return x, y
+
+
+def _driven(
+    session: SingleRunSession, batches: Batches, known: Mapping[Key, Point], keep: Callable[[Sequence[Point]], None]
+) -> Sweep:
+    """Measure what a sweep asks for, and `keep` all points so far after every few."""
+    done: list[Point] = []
+    try:
+        batch = next(batches)
+        while True:
+            begin = len(done)
+            for points in _measured(session, batch, known):
+                done += points
+                keep(done)
+            batch = batches.send(done[begin:])
+    except StopIteration as stop:
+        found: Sweep = stop.value
+        return found
 
 
 def read_sweep(path: Path) -> SweepRecord:
@@ -163,8 +181,12 @@ def _measured(
     for begin in range(0, len(batch), _AT_ONCE):
         part = batch[begin : begin + _AT_ONCE]
         missing = [each for each in part if _key(*each[:2]) not in known]
-        runs = session.measure_together([workload for _, _, workload in missing]) if missing else []
-        new = {_key(x, y): point_of(x, y, run) for (x, y, _), run in zip(missing, runs, strict=True)}
+        new: dict[Key, Point] = {}
+        for _ in range(_TRIES):
+            runs = session.measure_together([workload for _, _, workload in missing]) if missing else []
+            new |= {_key(x, y): point_of(x, y, run) for (x, y, _), run in zip(missing, runs, strict=True)}
+            failed = [isinstance(run.result, SetupFailed) for run in runs]
+            missing = [each for each, again in zip(missing, failed, strict=True) if again]
         yield [new.get(_key(x, y)) or _placed(known[_key(x, y)], x, y) for x, y, _ in part]
 
 
@@ -173,10 +195,10 @@ def _placed(point: Point, x: Any, y: Any) -> Point:
     return Point(x, y, *(getattr(point, name) for name in Point.__match_args__[2:]))
 
 
-def _about(session: SingleRunSession, wanted: SweepChoice, base: Workload) -> dict[str, Any]:
+def _about(session: SingleRunSession, wanted: SweepChoice) -> dict[str, Any]:
     info = session.testbed.info
     name = f"simulated subsystem {info.name}" if info.virtual_time else f"hosts {info.name}"
-    return {"testbed": name, "space": session.space.name, "x": wanted.x, "y": wanted.y, "workload": render(base)}
+    return {"testbed": name, "space": session.space.name, "x": wanted.x, "y": wanted.y, "workload": render(wanted.base)}
 
 
 def _key(x: Any, y: Any) -> Key:
@@ -192,8 +214,7 @@ def _document(about: Mapping[str, Any], points: Sequence[Point]) -> dict[str, An
     return {"schema_version": 1, "about": dict(about), "points": written}
 
 
-def _write(path: Path, about: Mapping[str, Any], points: Sequence[Point], found: Sweep | None) -> None:
-    document = _document(about, points) if found is None else as_json(found, about)
+def _write(path: Path, document: Mapping[str, Any]) -> None:
     try:
         write_whole(path, [json.dumps(document, allow_nan=False, indent=1), "\n"])
     except OSError as error:

@@ -205,8 +205,10 @@ class SingleRunSession:
         return self._judged(workload, result, verdict)
 
     def _judged(self, workload: Workload, result: RunResult, verdict: Verdict | None) -> JudgedRun:
-        sibling = self._bounds.sibling(workload)
-        return JudgedRun(workload, sibling, self._bounds.tightest(workload), result, verdict)
+        bound = self._bounds.tightest(workload)
+        if not self._bounds.known(workload):  # then the verdict can rest on a sibling with more bytes in flight
+            bound = self._bounds.bracket(workload)[1] or bound
+        return JudgedRun(workload, self._bounds.sibling(workload), bound, result, verdict)
 
     def calibrate(
         self, repeats: int, sizes: Sequence[int] = DENSE_SIZES, opcodes: Sequence[Opcode] = ()

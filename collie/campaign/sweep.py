@@ -20,13 +20,14 @@ from collie.detect.bounds import Bound
 from collie.detect.measurement import Measurement
 from collie.detect.reading import reading_of
 from collie.detect.symptom import Outcome, Symptom
-from collie.ports import Measured
+from collie.ports import HostLost, Measured, SetupFailed, Unsupported
 from collie.workloads.space import Space
 from collie.workloads.sweep import Axis, Headroom, middle
 from collie.workloads.workload import Workload
 
 _FALL = 0.2
 """Share of the throughput that is lost from one point to the next at a cliff: the paper's threshold."""
+_NOT_MEASURED = {SetupFailed: "could not be set up", Unsupported: "unsupported", HostLost: "host lost"}
 _CLOSE = 1.1
 """Factor between two values of x below which a cliff is not halved any more."""
 
@@ -154,7 +155,7 @@ def sweep(base: Workload, x: Axis, y: Axis | None, space: Space, held: Sequence[
 def point_of(x: Any, y: Any, run: JudgedRun) -> Point:
     """Return a measured point."""
     if not isinstance(run.result, Measured) or run.verdict is None:
-        return Point(x, y, type(run.result).__name__, reason=_why(run))
+        return Point(x, y, _NOT_MEASURED.get(type(run.result), "not measured"), reason=_why(run))
     measurement, verdict = run.result.measurement, run.verdict
     reading = reading_of(verdict, measurement)
     packets = [host.delivered_pps for host in measurement.hosts if host.delivered_pps is not None]

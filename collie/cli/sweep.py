@@ -103,16 +103,14 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     then, load = _workload(options["name"], options["line"])
     choice = rerun_choice(then or SearchChoice(), ctx)
     fixes = _fixes(options["fixes"])
-    load(inputs.narrowed_space_of(ADAPTERS, choice))  # a wrong workload is refused before any host is contacted
-    wanted = SweepChoice(
-        options["x"], options["y"], lambda space: load(space).with_(**fixes), tuple(fixes), options["halvings"], record
-    )
+    base = load(inputs.narrowed_space_of(ADAPTERS, choice)).with_(**fixes)
+    wanted = SweepChoice(options["x"], options["y"], base, tuple(fixes), options["halvings"], record)
     with ConsoleProgress() as progress:
         swept = run_sweep(ADAPTERS, choice, wanted, earlier, progress)
     for path in paths:
         _write(swept, path, against)
     if options["output"] == "json":
-        print_json(as_json(swept.sweep, read_sweep(record).about))
+        print_json(as_json(swept.sweep, swept.about))
     else:
         click.echo(words.render_sweep(swept))
         click.echo("\n".join(map(str, dict.fromkeys((*paths, record)))))

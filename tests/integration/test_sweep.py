@@ -97,3 +97,16 @@ def test_a_record_of_another_sweep_is_not_gone_on_with(capsys: pytest.CaptureFix
     Path("a.json").write_text("{}")
     assert run([*QPS, "-o", "a.svg", "--resume"]) == 2
     assert "a.json is no record of a sweep" in capsys.readouterr().err
+
+
+def test_normal_points_are_near_their_bound_and_a_failed_set_up_is_tried_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """At this seed, one set-up of the sweep fails. Bounds come from siblings that the verdicts rest on."""
+    assert run(["sweep", "--x", "message_bytes=64..1MiB", "--format", "json"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert {point["outcome"] for point in points} == {"normal"}
+    assert all(0.8 < point["bound_ratio"] < 1.3 for point in points)
+    assert run(["sweep", "--x", "qps=1..4096", "--fix", "message_bytes=512", "--format", "json"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert {point["outcome"] for point in points} == {"normal", "anomalous"}

@@ -75,7 +75,7 @@ def test_a_fall_without_another_verdict_is_a_cliff_and_a_small_one_is_none() -> 
     begins = Point(2, None, "anomalous", Symptom.PAUSE, 0.3, delivered_bps=10e9)
     assert [each.after for each in cliffs([one, begins])] == [begins]
     assert [each.before for each in cliffs([begins, one])] == [begins]
-    unknown = Point(2, None, "SetupFailed")
+    unknown = Point(2, None, "could not be set up")
     assert cliffs([one, unknown, less]) == []
 
 
