@@ -43,17 +43,20 @@ def describe(adapters: Adapters, choice: SearchChoice) -> dict[str, Any]:
         "dimensions": list(inputs.space.dimensions),
         "dropped": [dataclasses.asdict(drop) for drop in inputs.dropped],
         "recipe": inputs.recipe.name,
-        "strategy": inputs.recipe.strategy.value,
+        "strategy": inputs.recipe.plugin or inputs.recipe.strategy.value,
+        "phases": choice.phases or inputs.recipe.phases,
         "budget": str(inputs.budget),
         "seed": choice.seed,
         "known": len(inputs.known),
         "hosts": contacted,
         "safety": described(inputs.limits),
-        "first_workloads": [
-            {name: value for name, value in render(workload).items() if name in inputs.space.dimensions}
-            for workload in _first_proposals(choice, inputs)
-        ],
+        "plain": _varied(inputs.space.base, inputs),
+        "first_workloads": [_varied(workload, inputs) for workload in _first_proposals(choice, inputs)],
     }
+
+
+def _varied(workload: Workload, inputs: SearchInputs) -> dict[str, Any]:
+    return {name: value for name, value in render(workload).items() if name in inputs.space.dimensions}
 
 
 def _first_proposals(choice: SearchChoice, inputs: SearchInputs) -> Iterator[Workload]:

@@ -41,8 +41,8 @@ from collie.cli.progress import ConsoleProgress
 from collie.content.locate import ContentKind
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.report.json.objects import render_search
-from collie.report.quantities import show
 from collie.report.terminal.findings import next_steps
+from collie.report.terminal.plan import render_plan
 from collie.report.terminal.summary import render_summary
 from collie.search.anomaly import causes_of
 from collie.wiring import ADAPTERS
@@ -203,27 +203,8 @@ def _dry_run(choice: SearchChoice, output: str) -> int:
     if output == "json":
         print_json(plan)
     else:
-        dropped = plan.pop("dropped")
-        for key, value in plan.items():
-            _print_item(key, value)
-        for drop in dropped:
-            _print_item("left out", f"{drop['dimension']} {drop['values']}: {drop['reason']}")
+        click.echo(render_plan(plan))
     return 0
-
-
-def _print_item(key: str, value: Any) -> None:
-    match value:
-        case dict():
-            values = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
-            items = ", ".join(f"{name} {show(name, item)}" for name, item in values.items())
-            click.echo(f"{key:22} {items or 'none'}")
-        case [dict(), *_]:
-            for item in value:
-                _print_item(key, item)
-        case list():
-            click.echo(f"{key:22} {', '.join(map(str, value))}")
-        case _:
-            click.echo(f"{key:22} {value}")
 
 
 def _finish(

@@ -95,7 +95,10 @@ def test_a_space_may_be_an_application(tmp_path: Path, capsys: pytest.CaptureFix
     file.write_text("title: one workload\ntraffic: {only: {qps: 4}}\n")
 
     assert collie(capsys, "space", "show", "rpc-library")[1].startswith("space rpc-library: 10^13.")
-    assert "log10_size             13." in collie(capsys, "search", "--space", "rpc-library", "--dry-run")[1]
+    assert (
+        "space    rpc-library: 7 dimensions, 10^13."
+        in collie(capsys, "search", "--space", "rpc-library", "--dry-run")[1]
+    )
     code, _, err = collie(capsys, "search", "--space", str(file), "--dry-run")
     assert (code, "every dimension is fixed" in err) == (2, True)
 

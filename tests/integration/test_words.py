@@ -51,3 +51,15 @@ def test_an_error_is_json_where_the_output_is(
     assert error["exit_code"] == 2
     assert error["message"]
     assert "\n" not in said.err.strip()
+
+
+def test_a_dry_run_is_a_plan_to_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "--dry-run", "--budget", "1h", "--seed", "3", "--known", "nsdi22", "--phases", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "testbed  simulated subsystem F"
+    assert "recipe   guided, strategy guided, a set-up for each run" in lines
+    assert "budget   60 min, seed 3; 18 known anomalies are skipped" in lines
+    first = lines.index("first workloads, as differences from plain traffic") + 1
+    assert len(lines[first:]) == 5
+    assert all(line.startswith("    ") for line in lines[first:])
+    assert not any("direction" in line for line in lines[first:])  # plain in all of them

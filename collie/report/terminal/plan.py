@@ -1,0 +1,49 @@
+"""The plan of a search as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.text import Text
+
+from collie.report.quantities import show
+from collie.report.terminal.summary import Line, styled
+
+_MOST_DROPPED = 8
+
+
+def render_plan(plan: Mapping[str, Any]) -> str:
+    """Return the plan that `app.plans.describe` makes."""
+    return styled(_lines(plan))
+
+
+def _lines(plan: Mapping[str, Any]) -> Iterator[Line]:
+    space = (
+        f"{plan['space']}: {len(plan['dimensions'])} dimensions, 10^{plan['log10_size']} workloads before constraints"
+    )
+    phases = f"{plan['phases']} runs on a set-up at most" if plan["phases"] > 1 else "a set-up for each run"
+    known = f"{plan['known']} known anomalies are skipped" if plan["known"] else "no known anomalies are skipped"
+    for name, text in (
+        ("testbed", plan["testbed"]),
+        *(("host", f"{host}: {where}") for host, where in plan["hosts"].items()),
+        ("space", space),
+        ("recipe", f"{plan['recipe']}, strategy {plan['strategy']}, {phases}"),
+        ("budget", f"{plan['budget']}, seed {plan['seed']}; {known}"),
+        ("limits", ", ".join(f"{name} {value}" for name, value in plan["safety"].items())),
+    ):
+        yield Text.assemble((f"{name:8} ", "bold"), str(text))
+    for drop in plan["dropped"][:_MOST_DROPPED]:
+        yield Text.assemble(("left out ", "bold"), f"{drop['dimension']} {drop['values']}: {drop['reason']}")
+    if (more := len(plan["dropped"]) - _MOST_DROPPED) > 0:
+        yield f"left out {more} more, see --format json"
+    yield Text("first workloads, as differences from plain traffic", "bold")
+    for workload in plan["first_workloads"]:
+        different = [
+            f"{name} {_value(name, value)}" for name, value in workload.items() if value != plan["plain"][name]
+        ]
+        yield f"    {', '.join(different) or 'plain traffic'}"
+
+
+def _value(name: str, value: Any) -> str:
+    return show(name, tuple(value) if isinstance(value, list) else value)
