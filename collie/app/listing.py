@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,5 +56,8 @@ def _listed(adapters: Adapters, directory: Path) -> Listed:
 
 def _recorded_at(directory: Path) -> float:
     # SQLite writes a run to the log beside the record first.
-    files = (directory / _RECORD, directory / f"{_RECORD}-wal")
-    return max(file.stat().st_mtime for file in files if file.exists())
+    times = [0.0]
+    for name in (_RECORD, f"{_RECORD}-wal"):
+        with suppress(OSError):  # no such file, or no permission
+            times.append((directory / name).stat().st_mtime)
+    return max(times)

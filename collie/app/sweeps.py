@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from collie.app.adapters import Adapters
-from collie.app.inputs import narrowed_space_of
+from collie.app.inputs import narrowed_space_of, recipe_of
 from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import SafetyRecord
@@ -88,6 +88,11 @@ class SweepRecord:
         """The name of the testbed."""
         return str(self.about["testbed"])
 
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes."""
+        return tuple(str(self.about[name]).partition("=")[0].strip() for name in ("x", "y") if self.about[name])
+
 
 def run_sweep(
     adapters: Adapters, choice: SearchChoice, wanted: SweepChoice, earlier: SweepRecord | None, sink: ProgressSink
@@ -100,13 +105,13 @@ def run_sweep(
     _axes(narrowed_space_of(adapters, choice), wanted)  # wrong axes are refused before any host is contacted
     with open_session(adapters, choice, sink) as session:
         x, y = _axes(session.space, wanted)
-        about = _about(session, wanted)
+        about = _about(adapters, session, choice, wanted)
         if earlier is not None and earlier.about != about:
             other = next(key for key in about if about[key] != earlier.about.get(key))
             raise UsageError(
                 f"{earlier.path} is of another sweep (another {other}); leave --resume out, or name another -o"
             )
-        known = {_key(point.x, point.y): point for point in earlier.points} if earlier is not None else {}
+        known = {_key(point.x, point.y): point for point in earlier.points if point.is_judged} if earlier else {}
         batches = sweep(wanted.base, x, y, session.space, wanted.fixed, wanted.halvings)
         found = _driven(session, batches, known, lambda points: _write(wanted.record, _document(about, points)))
         if not found.points:
@@ -133,15 +138,18 @@ def _axes(space: Space, wanted: SweepChoice) -> tuple[Axis, Axis | None]:
 def _driven(
     session: SingleRunSession, batches: Batches, known: Mapping[Key, Point], keep: Callable[[Sequence[Point]], None]
 ) -> Sweep:
-    """Measure what a sweep asks for, and `keep` all points so far after every few."""
+    """Measure what a sweep asks for. After every few points `keep` all so far, and the known ones still to come."""
     done: list[Point] = []
+    left = dict(known)
     try:
         batch = next(batches)
         while True:
             begin = len(done)
             for points in _measured(session, batch, known):
                 done += points
-                keep(done)
+                for point in points:
+                    left.pop(_key(point.x, point.y), None)
+                keep([*done, *left.values()])
             batch = batches.send(done[begin:])
     except StopIteration as stop:
         found: Sweep = stop.value
@@ -156,14 +164,22 @@ def read_sweep(path: Path) -> SweepRecord:
     """
     try:
         document = read_json(read_bytes(path, _MAX_RECORD_BYTES).decode())
-        points = tuple(CODEC.read(Point, each) for each in document["points"])
-        return SweepRecord(path, dict(document["about"]), points)
+        points = tuple(CODEC.read(Point, {**each, **_axis_values(each)}) for each in document["points"])
+        about = dict(document["about"])
+        if document["schema_version"] != 1 or not {"testbed", "x", "y"} <= about.keys():
+            raise ValueError("another program wrote it")
+        return SweepRecord(path, about, points)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{path} is no record of a sweep ({error!s:.100}); name the .json that `collie sweep` wrote"
         ) from None
+
+
+def _axis_values(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the axes of a recorded point, with lists as the tuples that workloads have."""
+    return {name: tuple(point[name]) if isinstance(point[name], list) else point[name] for name in ("x", "y")}
 
 
 def as_json(found: Sweep, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,10 +211,20 @@ def _placed(point: Point, x: Any, y: Any) -> Point:
     return Point(x, y, *(getattr(point, name) for name in Point.__match_args__[2:]))
 
 
-def _about(session: SingleRunSession, wanted: SweepChoice) -> dict[str, Any]:
+def _about(adapters: Adapters, session: SingleRunSession, choice: SearchChoice, wanted: SweepChoice) -> dict[str, Any]:
     info = session.testbed.info
     name = f"simulated subsystem {info.name}" if info.virtual_time else f"hosts {info.name}"
-    return {"testbed": name, "space": session.space.name, "x": wanted.x, "y": wanted.y, "workload": render(wanted.base)}
+    settings = "".join(f", {name} {value}" for name, value in choice.testbed.settings.items())
+    return {
+        "testbed": f"{name}{settings}",
+        "noise": choice.testbed.noise if info.virtual_time else None,
+        "space": session.space.name,
+        "recipe": recipe_of(adapters, choice.testbed, choice.recipe).name,
+        "x": wanted.x,
+        "y": wanted.y,
+        "fixed": sorted(wanted.fixed),
+        "workload": render(wanted.base),
+    }
 
 
 def _key(x: Any, y: Any) -> Key:

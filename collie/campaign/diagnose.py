@@ -75,13 +75,15 @@ class Diagnosis:
         run: the workload as it is.
         changes: those that were measured, the one that helps most with the least first.
         kept: changes that help but do not cure, which all of `changes` include.
-        advised: the smallest change of the cheapest dimension that cures, measured twice.
+        advised: the smallest change of the cheapest dimension that cures. Every larger one that ran cures, too.
+        repeated: whether the advised change itself ran on two set-ups. Otherwise the largest of its dimension did.
     """
 
     run: JudgedRun
     changes: tuple[Change, ...] = ()
     kept: tuple[Change, ...] = ()
     advised: Change | None = None
+    repeated: bool = False
 
     @property
     def is_anomalous(self) -> bool:
@@ -125,7 +127,7 @@ def diagnose(workload: Workload, space: Space) -> Batches:
         changes = [each for each in changes if each is not cure] + tried
         advised = _smallest(tried)
         if advised is not None:
-            return Diagnosis(first, _ranked(changes, advised), tuple(kept), advised)
+            return Diagnosis(first, _ranked(changes, advised), tuple(kept), advised, advised is tried[0])
     return Diagnosis(first, _ranked(changes, None), tuple(kept))
 
 
@@ -286,8 +288,10 @@ def _cheapest_first(change: Change) -> tuple[float, int]:
 
 def _ranked(changes: Sequence[Change], advised: Change | None) -> tuple[Change, ...]:
     """Order changes: the advised one, the other dimensions that cure, then by the severity that is left."""
-    cures = sorted((each for each in changes if each.cures), key=_cheapest_first)
-    first = list({each.dimension: each for each in reversed(cures)}.values())
+    cheapest: dict[str, Change] = {}
+    for cure in sorted((each for each in changes if each.cures), key=_cheapest_first):
+        cheapest.setdefault(cure.dimension, cure)
+    first = list(cheapest.values())
     if advised is not None:
         first = [advised, *(each for each in first if each.dimension != advised.dimension)]
     rest = [each for each in changes if not each.cures and each.severity is not None]

@@ -64,6 +64,11 @@ class Point:
         return self.symptom is not None
 
     @property
+    def is_judged(self) -> bool:
+        """Whether the run has a verdict."""
+        return self.outcome in set(Outcome)
+
+    @property
     def healthy_bps(self) -> float | None:
         """The throughput that would be healthy here, None if unknown."""
         return self.delivered_bps / self.bound_ratio if self.delivered_bps and self.bound_ratio else None

@@ -15,6 +15,7 @@ from collie.app.hosts import diff as diff_hosts, take_fingerprints
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import tightened
 from collie.cli.base import CollieGroup
+from collie.cli.named import CAMPAIGN
 from collie.cli.options import format_option, print_json, print_safety, safety_limits, safety_options
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
@@ -130,8 +131,8 @@ def fingerprint(hosts: str, names: tuple[str, ...], output: str) -> int:
 
 
 @command.command("diff")
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", type=CAMPAIGN)
+@click.argument("b", type=CAMPAIGN)
 @click.option("--hosts", metavar="FILE", help="Inventory, when A or B is the name of a host. `lab` is the lab's.")
 @format_option
 def diff(a: str, b: str, hosts: str | None, output: str) -> int:

@@ -73,6 +73,8 @@ class _LazyGroup(CollieGroup):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS and ctx.resilient_parsing:  # in a shell's completion
+            return None
         if cmd_name not in _COMMANDS:
             ctx.fail(f"No such command {cmd_name!r}{did_you_mean(cmd_name, _COMMANDS)}")
         command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command

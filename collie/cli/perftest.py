@@ -18,7 +18,7 @@ from collie.errors import UsageError
 from collie.perftest.table import Row, report, sizes_of
 from collie.ports import Measured
 from collie.report.json.objects import render_measures, with_safety
-from collie.report.terminal.summary import styled, verdict_lines
+from collie.report.terminal.summary import failure_lines, styled, verdict_lines
 from collie.wiring import ADAPTERS
 
 logger = logging.getLogger(__name__)
@@ -78,9 +78,10 @@ def _row(judged: JudgedRun) -> Row | None:
 def _verdicts(judged: list[JudgedRun]) -> list[Any]:
     """Return the verdict of a single run, or those of the sizes that are not normal."""
     if len(judged) == 1:
-        return list(verdict_lines(judged[0].verdict)) or [str(judged[0].result)]
+        return [*verdict_lines(judged[0].verdict), *failure_lines(judged[0].result)]
     lines: list[Any] = []
     for each in judged:
         if each.verdict is None or not each.verdict.is_normal:
-            lines += [f"{max(each.workload.messages)} bytes:", *verdict_lines(each.verdict)]
+            size = f"{max(each.workload.messages)} bytes:"
+            lines += [size, *verdict_lines(each.verdict), *failure_lines(each.result)]
     return lines or ["normal at every size"]

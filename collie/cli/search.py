@@ -228,7 +228,8 @@ def _finish(
         click.echo(render_summary(opened.store.header, summary, wall_seconds, score))
         click.echo(f"\nrecord  {directory}\nreport  {report}\n\nnext")
         causes = [anomaly for anomaly, _ in causes_of(summary.anomalies)]
-        steps = next_steps(directory, causes, report, interrupted=interrupted, budget=opened.campaign.budget)
+        resume = go_on("search", directory, opened.store.header.settings.get("scheduler"))
+        steps = next_steps(directory, causes, report, resume, interrupted=interrupted, budget=opened.campaign.budget)
         click.echo("\n".join(steps))
     if summary.runs and not summary.measured_runs:
         failed = summary.failed_runs

@@ -97,8 +97,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     if options["name"] is not None and options["line"] is not None:
         raise UsageError("give --workload or --perftest, not both")
     paths = _paths(options)
-    against = read_sweep(Path(options["against"])) if options["against"] else None
-    record = paths[0].with_suffix(".json")
+    against = _against(options, paths)
+    record = next((path for path in paths if path.suffix.lower() == ".json"), paths[0].with_suffix(".json"))
     earlier = _earlier(record, resume=options["resume"])
     then, load = _workload(options["name"], options["line"])
     choice = rerun_choice(then or SearchChoice(), ctx)
@@ -114,7 +114,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     else:
         click.echo(words.render_sweep(swept))
         click.echo("\n".join(map(str, dict.fromkeys((*paths, record)))))
-    return 3 if print_safety(swept.safety) else 0
+    is_measured = any(point.is_judged for point in swept.sweep.points)
+    return 3 if print_safety(swept.safety) or not is_measured else 0
 
 
 def _paths(options: dict[str, Any]) -> list[Path]:
@@ -124,7 +125,21 @@ def _paths(options: dict[str, Any]) -> list[Path]:
         if path.suffix.lower() not in _SUFFIXES:
             raise UsageError(f"-o {path} should end in one of {', '.join(_SUFFIXES)}")
         require_writable("-o", path)
+    if sum(path.suffix.lower() == ".json" for path in paths) > 1:
+        raise UsageError("a sweep has one record; give one -o that ends in .json")
     return paths
+
+
+def _against(options: dict[str, Any], paths: list[Path]) -> SweepRecord | None:
+    if options["against"] is None:
+        return None
+    if not any(path.suffix.lower() in (*_FIGURES, ".html") for path in paths):
+        raise UsageError("--against is for figures; give an -o that ends in .svg, .png or .html")
+    other = read_sweep(Path(options["against"]))
+    own = options["x"].partition("=")[0].strip()
+    if other.axes[0] != own:
+        raise UsageError(f"--against {other.path} is over {other.axes[0]} and this sweep over {own}")
+    return other
 
 
 def _earlier(record: Path, *, resume: bool) -> SweepRecord | None:

@@ -32,13 +32,15 @@ def page_named(name: str) -> str:
     if name == EXAMPLE_INVENTORY:
         return (_root() / EXAMPLE_INVENTORY).read_text(encoding="utf-8")
     known = pages()
-    short = {page.rpartition("/")[2]: path for page, path in known.items()}
+    short: dict[str, Path] = {}
+    for page, path in known.items():
+        short.setdefault(page.rpartition("/")[2], path)
     wanted = name.removesuffix(".md").removeprefix("docs/")
-    path = known.get(wanted) or short.get(wanted)
-    if path is None:
+    found = known.get(wanted) or short.get(wanted)
+    if found is None:
         hint = did_you_mean(wanted, (*known, *short)) or "; `collie docs` lists the pages"
         raise UsageError(f"there is no page {name!r}{hint}")
-    return path.read_text(encoding="utf-8")
+    return found.read_text(encoding="utf-8")
 
 
 def title_of(path: Path) -> str:

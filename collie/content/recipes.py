@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TypeVar
 
 from collie.content.document import Document, Location, read_document
@@ -14,7 +13,7 @@ from collie.content.model import validate
 from collie.detect.confirm import Confirmation, odds, rule
 from collie.detect.noise import Noise
 from collie.errors import ContentError, Problem, Problems
-from collie.search.recipe import PLUGIN_GROUP, Recipe, Schedule, StrategyName
+from collie.search.recipe import PLUGIN_GROUP, Recipe, Schedule, StrategyName, plugins
 from collie.suggest import did_you_mean
 from collie.workloads.units import format_count, parse_seconds
 
@@ -84,7 +83,7 @@ def _plugin_problems(document: Document) -> Iterator[Problem]:
         if name:
             yield document.problem(f"plugin {name!r} needs the strategy `plugin`", "plugin")
         return
-    installed = [entry.name for entry in entry_points(group=PLUGIN_GROUP)]
+    installed = plugins()
     if str(name) not in installed:
         hint = did_you_mean(str(name), installed) or f"; installed: {', '.join(installed) or 'none'}"
         missing = (

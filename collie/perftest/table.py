@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from collie.errors import UsageError
 from collie.perftest.options import PROGRAMS
 from collie.perftest.parse import ParsedCommands, read
 from collie.workloads.workload import Direction, Workload
@@ -37,9 +38,14 @@ def sizes_of(line: str) -> tuple[ParsedCommands, ...]:
     Raises:
         UsageError: as for `parse.read`.
     """
-    words = shlex.split(line) if {"-a", "--all"}.intersection(line.split()) else []
+    if not {"-a", "--all"}.intersection(line.split()):
+        return (read(line),)
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"{error} in perftest line: {line}") from None
     rest = [word for word in words if word not in ("-a", "--all")]
-    return tuple(read(shlex.join([*rest, "-s", str(size)])) for size in ALL_SIZES) if words else (read(line),)
+    return tuple(read(shlex.join([*rest, "-s", str(size)])) for size in ALL_SIZES)
 
 
 def report(line: str, workload: Workload, device: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Literal
 
 from collie.counters.catalog import CounterKind
@@ -15,6 +17,12 @@ from collie.limits import Count, Limits, Positive, Ratio
 
 PLUGIN_GROUP = "collie.strategies"
 """Group of the entry points with which other packages add strategies."""
+
+
+def plugins() -> Mapping[str, EntryPoint]:
+    """Return the strategies of installed packages by name."""
+    return {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
+
 
 Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from random import Random
 
 from collie.counters.catalog import Catalog
@@ -11,7 +10,7 @@ from collie.errors import UsageError
 from collie.search.annealing import Annealing
 from collie.search.guided import Guided
 from collie.search.random_search import RandomSearch
-from collie.search.recipe import PLUGIN_GROUP, Recipe, StrategyName
+from collie.search.recipe import Recipe, StrategyName, plugins
 from collie.search.strategy import Strategy
 from collie.workloads.space import Space
 
@@ -22,11 +21,6 @@ Builder = Callable[[Recipe, Space, Catalog, Random], Strategy]
 def build(recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> Strategy:
     """Return the strategy that a recipe names."""
     return STRATEGIES[recipe.strategy](recipe, space, catalog, rng)
-
-
-def plugins() -> Mapping[str, EntryPoint]:
-    """Return the strategies of installed packages: entry points of the group `collie.strategies`, by name."""
-    return {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
 
 
 def _plugin(recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> Strategy:

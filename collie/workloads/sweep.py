@@ -103,7 +103,9 @@ def parsed_axis(space: Space, text: str, base: Workload, option: str) -> Axis:
     span = _SPAN.fullmatch(wanted)
     if span is None:
         values = [_value(dimension, word, f"{option} {text!r}") for word in wanted.split(",")]
-        return Axis(whole.dimension, tuple(sorted(set(values)) if whole.ordered else values), whole.ordered, None)
+        return Axis(
+            whole.dimension, tuple(sorted(set(values)) if whole.ordered else dict.fromkeys(values)), whole.ordered, None
+        )
     if not whole.ordered:
         raise UsageError(f"{option} {text!r}: {name} has no order; name its values with commas, or leave them out")
     low, high = (_value(dimension, word, f"{option} {text!r}") for word in span.groups())

@@ -34,3 +34,10 @@ def test_the_example_inventory_can_be_copied(tmp_path: object, capsys: pytest.Ca
 def test_a_page_that_is_not_there_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["docs", "find-the-clif"]) == 2
     assert "did you mean 'find-the-cliff'?" in capsys.readouterr().err
+
+
+def test_a_short_name_is_the_page_that_a_newcomer_reads_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["docs", "search"]) == 0
+    short = capsys.readouterr().out
+    assert run(["docs", "explanation/search"]) == 0
+    assert short == capsys.readouterr().out

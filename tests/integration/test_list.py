@@ -86,6 +86,13 @@ def test_last_is_the_campaign_that_recorded_a_run_last(words: list[str], capsys:
     assert capsys.readouterr().out != first
 
 
+def test_a_record_that_is_not_there_any_more_does_not_hinder_last(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("dangling").mkdir()
+    Path("dangling/campaign.sqlite").symlink_to("nowhere")
+    assert run(["status", "last"]) == 0
+    assert capsys.readouterr().out.startswith("campaigns/b: ")
+
+
 def test_last_names_the_campaign_of_an_anomaly(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "last/a1"]) != 0
     assert "campaign campaigns/b has no anomaly 'a1'" in capsys.readouterr().err

@@ -104,3 +104,5 @@ def test_all_sizes_run_in_order_and_end_where_the_transport_does(capsys: pytest.
     assert {each["set_up"] for each in runs} == {1}
     assert run(["perftest", "ib_write_lat"]) == 2
     assert "keeps no queue full" in capsys.readouterr().err
+    assert run(["perftest", "ib_write_bw -a '"]) == 2
+    assert "No closing quotation in perftest line" in capsys.readouterr().err

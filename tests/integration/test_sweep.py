@@ -77,6 +77,8 @@ def test_two_sweeps_are_overlaid(capsys: pytest.CaptureFixture[str]) -> None:
         (["--x", "qps", "-o", "a.pdf"], "-o a.pdf should end in one of .svg, .png, .html, .csv, .json"),
         (["--x", "qps", "--resume"], "there is no sweep-qps.json to go on with"),
         (["--x", "qps", "--against", "nothing.json"], "nothing.json cannot be read"),
+        (["--x", "qps", "--against", "nothing.json", "-o", "a.csv"], "--against is for figures"),
+        (["--x", "qps", "-o", "a.json", "-o", "b.json"], "a sweep has one record"),
         (["--x", "qps", "--workload", "nsdi22-01", "--perftest", "ib_write_bw"], "not both"),
         (
             ["--x", "message_bytes=64KiB", "--fix", "qp_type=UD", "--fix", "opcode=SEND"],
@@ -88,6 +90,51 @@ def test_two_sweeps_are_overlaid(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_cannot_be_swept_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sweep", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "other", [["--set", "acs=disabled"], ["--noise", "1"], ["--recipe", "random"], ["--fix", "qp_type=RC"]]
+)
+def test_points_of_other_settings_are_not_taken_over(other: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*QPS, "-o", "a.svg"]) == 0
+    assert (
+        run(
+            [
+                *[word for word in QPS if other[0] != "--noise" or word not in ("--noise", "0")],
+                *other,
+                "-o",
+                "a.svg",
+                "--resume",
+            ]
+        )
+        == 2
+    )
+    assert "a.json is of another sweep" in capsys.readouterr().err
+
+
+def test_a_resumed_sweep_keeps_the_points_that_it_has_not_reached_and_repeats_what_was_not_measured() -> None:
+    assert run([*QPS, "-o", "a.svg", "--halvings", "0"]) == 0
+    whole = json.loads(Path("a.json").read_text())
+    points = whole["points"]
+    failed = {**points[0], "outcome": "could not be set up", "delivered_bps": None}
+    Path("a.json").write_text(json.dumps({**whole, "points": [failed, *points[1:]]}))
+    assert run([*QPS, "-o", "a.svg", "--halvings", "0", "--resume"]) == 0
+    assert json.loads(Path("a.json").read_text())["points"] == points
+
+
+def test_the_record_is_the_json_that_is_named_and_another_sweep_must_have_the_same_axis(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*QPS, "-o", "a.csv", "-o", "b.json"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["a.csv", "b.json"]
+    assert Path("b.json").exists()
+    assert not Path("a.json").exists()
+    assert run(["sweep", "--x", "mtu", "--against", "b.json"]) == 2
+    assert "b.json is over qps and this sweep over mtu" in capsys.readouterr().err
+    for odd in ("{}", '{"schema_version": 1, "about": {}, "points": []}', "[]", "no json"):
+        Path("odd.json").write_text(odd)
+        assert run(["sweep", "--x", "qps", "--against", "odd.json"]) == 2
+        assert "odd.json is no record of a sweep" in capsys.readouterr().err
 
 
 def test_a_record_of_another_sweep_is_not_gone_on_with(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,7 @@ def _figure(swept: Swept, against: SweepRecord | None) -> Figure:
     axes = figure.subplots()
     if found.y is not None and len(found.y.values) > _MOST_CURVES and found.y.ordered:
         _map(figure, axes, found)
+        against = None  # a map has no room for another one
     else:
         _curves(figure, axes, found, against)
     major, minor = ticks(found.x)

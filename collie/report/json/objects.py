@@ -97,6 +97,7 @@ def render_search(
         "dropped": plain(dropped),
         "runs": summary.runs,
         "set_ups": summary.set_ups,
+        "ended_by": summary.ended_by,
         "failed_runs": sum(summary.failed_runs.values()),
         "elapsed_seconds": plain(summary.elapsed_seconds),
         "wall_seconds": plain(wall_seconds),

@@ -11,7 +11,7 @@ from collie.campaign.diagnose import Change, changed_values
 from collie.detect.reading import reading_of
 from collie.ports import Measured
 from collie.report.quantities import rate, runs, show, times
-from collie.report.terminal.summary import Line, styled, traffic, verdict_lines
+from collie.report.terminal.summary import Line, failure_lines, styled, traffic, verdict_lines
 from collie.workloads.units import format_seconds
 from collie.workloads.workload import Workload
 
@@ -27,6 +27,7 @@ def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
     found = diagnosed.diagnosis
     yield Text(traffic(found.run), "bold")
     yield from verdict_lines(found.run.verdict)
+    yield from failure_lines(found.run.result)
     if found.is_anomalous:
         yield ""
         yield from _changes(diagnosed)
@@ -57,7 +58,7 @@ def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
     for told, outcome, change in rows:
         yield Text(f"    {told:{width}}  {outcome}", "green" if change.cures else "dim")
     if (more := len(found.changes) - len(rows)) > 0:
-        yield Text(f"    and {more} more that do not help", "dim")
+        yield Text(f"    and {more} more, see --format json", "dim")
 
 
 def _told(before: Workload, change: Change) -> str:
@@ -67,8 +68,8 @@ def _told(before: Workload, change: Change) -> str:
 
 def _outcome(change: Change) -> str:
     verdict, result = change.run.verdict, change.run.result
-    if verdict is None or not isinstance(result, Measured):
-        return "could not be measured"
+    assert verdict is not None, "changes without a verdict are left out"
+    assert isinstance(result, Measured)
     delivered = reading_of(verdict, result.measurement).delivered_bps
     if verdict.is_normal:
         return f"normal, {rate(delivered)}"
@@ -78,8 +79,9 @@ def _outcome(change: Change) -> str:
 def _advice(diagnosed: Diagnosed) -> Line:
     found = diagnosed.diagnosis
     if found.advised is None:
-        return Text("no change that was measured makes it normal", "bold yellow")
+        return Text("no change made it normal twice", "bold yellow")
     changes = (*found.kept, found.advised)
     starts = (found.run.workload, *(each.run.workload for each in found.kept))
     told = " and ".join(_told(before, change) for before, change in zip(starts, changes, strict=True))
-    return Text(f"the cheapest change: {told}; measured on two set-ups, and normal on both", "bold green")
+    repeated = "normal on two set-ups" if found.repeated else "normal, as every larger step, the largest on two set-ups"
+    return Text(f"the cheapest change: {told} ({repeated})", "bold green")

@@ -17,7 +17,8 @@ from collie.workloads.units import format_count, format_seconds
 
 _HEADS = ("id", "severity", "symptom", "found after", "shows in", "where, and when")
 _GAP = "  "
-_NARROWEST = 24
+NARROWEST = 24
+"""Columns below which text is not wrapped."""
 _UNEXPLAINED = "not explained"
 _MORE = 1.5
 """Factor between budgets with which a search that was cut short goes on."""
@@ -42,7 +43,7 @@ def findings_table(causes: Sequence[Anomaly], width: int | None = None) -> Itera
     for number, row in enumerate(rows):
         cells = [text.ljust(size) for text, size in zip(row, widths, strict=False)]
         cells[1] = row[1].rjust(widths[1])
-        first, *more = [row[-1]] if width is None else wrap(row[-1], max(_NARROWEST, width - left)) or [""]
+        first, *more = [row[-1]] if width is None else wrap(row[-1], max(NARROWEST, width - left)) or [""]
         style = "dim" if not number or row[-1].startswith(_UNEXPLAINED) else ""
         line = Text(_GAP.join([*cells, first]).rstrip(), style)
         line.stylize("bold red" if number else "bold", 0, widths[0])
@@ -51,19 +52,23 @@ def findings_table(causes: Sequence[Anomaly], width: int | None = None) -> Itera
 
 
 def next_steps(
-    directory: Path, causes: Sequence[Anomaly], report: Path, *, interrupted: bool, budget: Budget
+    directory: Path, causes: Sequence[Anomaly], report: Path, resume: str, *, interrupted: bool, budget: Budget
 ) -> Iterator[str]:
-    """Yield the commands that an engineer types next, each with what it is for."""
+    """Yield the commands that an engineer types next, each with what it is for. `resume` goes on with the search."""
     explained = [anomaly for anomaly in causes if not awaits_explanation(anomaly)]
     worst = max(explained or causes, key=lambda anomaly: anomaly.severity, default=None)
     commands = []
     if worst is not None:
         name = shlex.quote(f"{directory}/{worst.id}")
         commands = [
-            (f"collie reproduce {name} --controls", "run the worst again, and with each condition broken"),
+            (
+                f"collie reproduce {name} --controls",
+                "run the worst that is explained, and with each condition broken"
+                if explained
+                else "run the worst again",
+            ),
             (f"collie export {name} --as bundle", "hand it over as one file that runs without Collie"),
         ]
-    resume = f"collie search --resume {shlex.quote(str(directory))}"
     if interrupted:
         commands.append((resume, "go on, because the search was interrupted"))
     elif waiting := len(causes) - len(explained):

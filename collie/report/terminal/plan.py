@@ -9,6 +9,7 @@ from rich.text import Text
 
 from collie.report.quantities import show
 from collie.report.terminal.summary import Line, styled
+from collie.workloads.units import format_count
 
 _MOST_DROPPED = 8
 
@@ -23,7 +24,7 @@ def _lines(plan: Mapping[str, Any]) -> Iterator[Line]:
         f"{plan['space']}: {len(plan['dimensions'])} dimensions, 10^{plan['log10_size']} workloads before constraints"
     )
     phases = f"{plan['phases']} runs on a set-up at most" if plan["phases"] > 1 else "a set-up for each run"
-    known = f"{plan['known']} known anomalies are skipped" if plan["known"] else "no known anomalies are skipped"
+    known = f"skips {format_count(plan['known'] or 'no', 'known anomaly')}"
     for name, text in (
         ("testbed", plan["testbed"]),
         *(("host", f"{host}: {where}") for host, where in plan["hosts"].items()),

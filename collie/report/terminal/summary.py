@@ -16,7 +16,7 @@ from collie.detect.interval import wilson
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
-from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
+from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.report.quantities import (
     effort,
     interval,
@@ -30,7 +30,7 @@ from collie.report.quantities import (
     times,
     victim_kept,
 )
-from collie.report.terminal.findings import awaits_explanation, findings_table
+from collie.report.terminal.findings import NARROWEST, awaits_explanation, findings_table
 from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import Anomaly, causes_of
 from collie.workloads.units import format_count, format_number, format_seconds
@@ -39,8 +39,6 @@ from collie.workloads.workload import FIELD_NAMES
 Line = Text | str
 
 _MAX_UNCONFIRMED = 5
-_NARROWEST = 24
-"""Columns below which a line is left to the terminal."""
 
 
 def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
@@ -61,18 +59,26 @@ def render_measurement(judged: JudgedRun) -> str:
     """Return the measurement of one run, with every counter."""
     result = judged.result
     lines: list[Line] = [*_phase(judged.phase), Text(traffic(judged), "bold")]
-    if isinstance(result, SetupFailed):
-        lines += [Text(f"could not be set up: {result.cause}", "bold red"), f"    {result.detail}"]
-    elif isinstance(result, HostLost):
-        lines += [Text(f"host {result.host} was lost, and brought back", "bold red"), f"    {result.detail}"]
-    elif isinstance(result, Measured):
+    lines += failure_lines(result)
+    if isinstance(result, Measured):
         lines += verdict_lines(judged.verdict)
         lines += ["", *_hosts(result.measurement, judged.bound)]
         lines += [Text(f"note: {note}", "dim") for note in result.measurement.notes]
         lines += ["", *_counters(result.measurement)]
-    elif isinstance(result, Unsupported):
-        lines.append(Text(f"unsupported: {result.reason}", "bold yellow"))
     return styled(lines)
+
+
+def failure_lines(result: RunResult) -> Iterator[Line]:
+    """Yield why a run has no measurement, if it has none."""
+    match result:
+        case SetupFailed(cause, detail):
+            yield Text(f"could not be set up: {cause}", "bold red")
+            yield f"    {detail}"
+        case HostLost(host, detail):
+            yield Text(f"host {host} was lost, and brought back", "bold red")
+            yield f"    {detail}"
+        case Unsupported(reason):
+            yield Text(f"unsupported: {reason}", "bold yellow")
 
 
 def _phase(phase: Phase | None) -> Iterator[Line]:
@@ -275,7 +281,7 @@ def styled(lines: Iterable[Line]) -> str:
 def _wrapped(text: Text, console: Console, width: int) -> Iterator[Text]:
     """Yield a line as those that fit, with its indentation."""
     indent = len(text.plain) - len(text.plain.lstrip())
-    if text.cell_len <= width or width - indent < _NARROWEST:
+    if text.cell_len <= width or width - indent < NARROWEST:
         yield text
         return
     for part in text[indent:].wrap(console, width - indent):

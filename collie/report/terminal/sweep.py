@@ -10,7 +10,7 @@ from collie.app.sweeps import Swept
 from collie.campaign.sweep import Cliff, Point, Sweep
 from collie.report.quantities import packet_rate, percent, rate, runs, show
 from collie.report.terminal.summary import Line, styled
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_seconds
 
 _HEADS = ("delivered", "packets", "of bound", "pause", "median", "99 %", "verdict")
 
@@ -56,12 +56,14 @@ def _lines(swept: Swept) -> Iterator[Line]:
     told = cliffs(found)
     yield ""
     yield from (Text(f"cliff  {each}", "bold red") for each in told)
-    if not told and found.x.ordered:
+    if not told and found.x.ordered and sum(point.delivered_bps is not None for point in found.points) > 1:
         yield "no cliff: neighbours have the same verdict, and no fifth of the throughput is lost between them"
+    for reason in dict.fromkeys(point.reason for point in found.points if not point.is_judged):
+        yield Text(f"not measured: {reason}", "bold red")
     if found.refused:
         (x, _), reason = next(iter(found.refused.items()))
         place = f"{found.x.dimension} {show(found.x.dimension, x)}"
-        yield Text(f"{len(found.refused)} points cannot run, such as {place}: {reason}", "dim")
+        yield Text(f"{format_count(len(found.refused), 'point')} cannot run, such as {place}: {reason}", "dim")
     yield Text(f"{runs(swept.runs)}, {format_seconds(swept.elapsed_seconds)} of testbed time", "dim")
 
 

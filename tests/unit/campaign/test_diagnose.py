@@ -140,3 +140,18 @@ def test_the_advised_workload_is_healthy_and_one_change_away(seed: int) -> None:
 
 def _differing(one: Workload, other: Workload) -> set[str]:
     return {name for name in SPACE.dimensions if one.get(name) != other.get(name)}
+
+
+def test_dimensions_that_cure_are_listed_cheapest_first() -> None:
+    mfs = at_least(qps=512, wqe_batch=4, sge_count=2)
+    found, _ = diagnosed(PLAIN.with_(qps=768, wqe_batch=128, sge_count=8), Planted(mfs))
+    cures = [change for change in found.changes if change.cures]
+    assert len({change.dimension for change in cures}) == len(cures) == 3
+    assert cures[0] is found.advised
+    assert [change.steps for change in cures[1:]] == sorted(change.steps for change in cures[1:])
+
+
+def test_whether_the_advice_itself_ran_twice_is_said() -> None:
+    twice, _ = diagnosed(PLAIN.with_(loopback=True), Planted(LOOPBACK))
+    once, _ = diagnosed(PLAIN.with_(wqe_batch=128), Planted(at_least(wqe_batch=64)))
+    assert (twice.repeated, once.repeated) == (True, False)

@@ -121,7 +121,8 @@ def test_the_next_commands_are_those_of_the_worst_explained_anomaly(
     explained = [replace(first, severity=0.2), replace(second, complete=True, severity=0.4, id="a5")]
     bare = replace(first, id="a9", mfs=Mfs(()), complete=False, severity=0.9)
     report = Path("my campaigns/x/report.html")
-    steps = list(next_steps(report.parent, [*explained, bare], report, interrupted=False, budget=budget))
+    resume = "collie search --resume 'my campaigns/x'"
+    steps = list(next_steps(report.parent, [*explained, bare], report, resume, interrupted=False, budget=budget))
     commands = [step.partition("  # ")[0].strip() for step in steps]
     assert commands == [
         "collie reproduce 'my campaigns/x/a5' --controls",
@@ -131,9 +132,9 @@ def test_the_next_commands_are_those_of_the_worst_explained_anomaly(
     ]
     for command in commands[:3]:
         assert parses(shlex.split(command)[1:])
-    cut = list(next_steps(report.parent, explained, report, interrupted=True, budget=budget))
+    cut = list(next_steps(report.parent, explained, report, resume, interrupted=True, budget=budget))
     assert cut[2].split("#")[0].strip() == "collie search --resume 'my campaigns/x'"
-    nothing = list(next_steps(report.parent, [], report, interrupted=False, budget=budget))
+    nothing = list(next_steps(report.parent, [], report, resume, interrupted=False, budget=budget))
     assert [step.split()[0] for step in nothing] == ["xdg-open"]
 
 
