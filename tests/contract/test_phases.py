@@ -87,8 +87,11 @@ def test_each_phase_counts_what_it_sent_and_its_payload_is_right(
 def test_messages_land_where_the_receives_of_a_queue_that_goes_on_are(fork: Callable[..., Forked]) -> None:
     """If the position of the queue were lost, bytes beyond the shorter message would count as not arrived."""
     run = fork(1, **{**MADE, "opcode": "SEND", "qps": 1})
-    positions = set()
-    for messages in ([64, 4096], [4096, 64, 700], [4096], [64, 700, 4096, 1]):
+    positions: set[int] = set()
+    lists = ([64, 4096], [4096, 64, 700], [4096], [64, 700, 4096, 1])
+    for number, messages in enumerate(lists * 5):
+        if number >= len(lists) and positions - {0}:
+            break  # how much a phase posts is chance, so four of them can all end where they began
         sent, _ = run.phase(qps=1, messages=messages, mrs_per_qp=3)
         positions.add(sent["posted_messages"] % 3)
         [found] = run.ask("verify", completed={"a-a/responder": sent["qp_messages"]["min"]})["flows"].values()
