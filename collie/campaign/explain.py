@@ -18,7 +18,8 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import ProgressSink
 from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
 from collie.search.discriminating_counters import rank
-from collie.search.extract import Judgements, MfsExtraction, Surroundings, claim, nothing_measured
+from collie.search.extract import MfsExtraction
+from collie.search.fresh_runs import Judgements, Surroundings, claim, nothing_measured
 from collie.search.joins import Explained, Joined, compare, is_more_severe, predicts, reduced
 from collie.search.phases import answers
 from collie.search.recipe import Recipe

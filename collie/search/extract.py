@@ -38,35 +38,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Set
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
-from typing import TypeVar
 
 import numpy as np
 
-from collie.detect.interval import wilson
-from collie.detect.noise import Noise
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.anomaly import chance_of_next
 from collie.search.breaking import breakings
 from collie.search.candidates import Candidate, Candidates
 from collie.search.draws import draw_inside
 from collie.search.evidence import Evidence
+from collie.search.fresh_runs import Probes, Surroundings, drawn_inside, suffices
 from collie.search.hypotheses import entropy
 from collie.search.phases import answers
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
-from collie.workloads.setup import SetUp
-from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
-
-Result = TypeVar("Result")
-Probes = Generator[Workload, Verdict | None, Result]
-"""Yields workloads. Receives a verdict, or None when the workload cannot run."""
-
-Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
 
 _OPEN_BITS = 0.6
 """Entropy in bits below which a workload's place inside or outside counts as known: that of a chance of 15 or 85 %."""
@@ -85,8 +74,6 @@ _BREAKINGS = 20
 """Number of workloads that break a condition from which a check is drawn."""
 _REHEARSALS = 1
 """Number of workloads drawn inside a settled set on a set-up that stands, before the claim takes another one."""
-_WIDEST_CLAIM = 0.5
-"""Width of the interval of the show rate above which more fresh runs are drawn."""
 _DRAWS = 20
 """Draws of a fresh workload outside the known anomalies."""
 _CLAIM_DRAWS = 2
@@ -119,84 +106,6 @@ class Extracted:
     def confidence(self) -> float:
         """Chance that the next workload inside the set reproduces the anomaly."""
         return chance_of_next(self.passed, self.trials)
-
-
-def claim(mfs: Mfs, start: Workload, policy: Extraction, around: Surroundings) -> Probes[tuple[int, int]]:
-    """Run workloads drawn inside a set. Return how many showed the anomaly, and how many ran."""
-    rng = Random(stable_text(start))
-    shows: list[bool] = []
-    ran = {start}
-    for _ in range(policy.most_runs):
-        if _suffices(shows, policy):
-            break
-        drawn = _drawn_inside(mfs, start, around, rng, ran, rest_plain=len(shows) % 2 == 0)
-        ran.add(drawn)
-        verdict = yield drawn
-        if verdict is not None and not verdict.is_inconclusive:
-            shows.append(verdict.is_anomalous)
-    return sum(shows), len(shows)
-
-
-def _suffices(shows: list[bool], policy: Extraction) -> bool:
-    """Whether fresh runs, of which each showed the anomaly or not, tell the show rate well enough."""
-    if len(shows) < policy.fresh_runs:
-        return False
-    interval = wilson(sum(shows), len(shows))
-    return interval is not None and interval.high - interval.low <= _WIDEST_CLAIM
-
-
-def _drawn_inside(
-    mfs: Mfs, start: Workload, around: Surroundings, rng: Random, ran: Set[Workload], *, rest_plain: bool
-) -> Workload:
-    """Draw a workload inside a set and outside all known ones, if possible one that has not run.
-
-    If there is none, return the start.
-    """
-    drawn, found = start, None
-    for _ in range(_DRAWS):
-        if not mfs.conditions:
-            drawn = around.space.sample(rng)
-        elif mfs.covers(start):
-            drawn = draw_inside(around.space, mfs, drawn, rng, rest_plain=rest_plain)
-        if not around.known(drawn):
-            found = drawn
-            if drawn not in ran:
-                break
-    return found or start
-
-
-def nothing_measured() -> Iterable[tuple[Workload, Verdict]]:
-    """Return no judgements, for an extraction outside a campaign."""
-    return ()
-
-
-def costs_one_run(_workload: Workload) -> float:
-    """Return 1: outside a campaign every verdict takes one run with a set-up of its own."""
-    return 1.0
-
-
-def no_set_up() -> SetUp | None:
-    """Return None: no set-up stands."""
-    return None
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What an extraction knows of its campaign.
-
-    Attributes:
-        known: whether an earlier anomaly covers a workload. Such workloads are not probed.
-        measured: returns the campaign's judged runs so far.
-        cost: expected time of a verdict, in units of a run with a set-up of its own.
-        set_up: returns the set-up that stands.
-    """
-
-    space: Space
-    noise: Noise
-    known: Callable[[Workload], bool]
-    measured: Judgements = nothing_measured
-    cost: Callable[[Workload], float] = costs_one_run
-    set_up: Callable[[], SetUp | None] = no_set_up
 
 
 def extract(workload: Workload, symptom: Symptom, policy: Extraction, around: Surroundings) -> Probes[Extracted]:
@@ -257,7 +166,7 @@ class MfsExtraction:
         """
         while not self.is_over and self._open is None:
             # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
-            if _suffices(self.fresh, self._policy) and self._asked:
+            if suffices(self.fresh, self._policy) and self._asked:
                 self._finished = True
                 break
             rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
@@ -266,7 +175,7 @@ class MfsExtraction:
                 yield from self._run(self._candidates.candidate(start))
                 self._open = self._question()
                 continue
-            drawn = _drawn_inside(self.mfs, start, self._around, self._rng, self._ran, rest_plain=rest_plain)
+            drawn = drawn_inside(self.mfs, start, self._around, self._rng, self._ran, rest_plain=rest_plain)
             verdict = yield from self._run(self._candidates.candidate(drawn))
             if verdict is not None and not verdict.is_inconclusive:
                 self.fresh.append(verdict.is_anomalous)

@@ -18,7 +18,8 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.fleet.battery import BATTERY, rounds
 from collie.fleet.judge import judge
 from collie.fleet.reading import DELIVERED, HostReading
-from collie.search.extract import Surroundings, extract
+from collie.search.extract import extract
+from collie.search.fresh_runs import Surroundings
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import CandidateLimits
 from collie.search.recipe import Extraction

@@ -10,7 +10,8 @@ import numpy as np
 from collie.content.spaces import load_space
 from collie.detect.noise import Noise
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.search.extract import Extracted, Surroundings, costs_one_run, extract
+from collie.search.extract import Extracted, extract
+from collie.search.fresh_runs import Surroundings, costs_one_run
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import CandidateLimits
 from collie.search.recipe import Extraction

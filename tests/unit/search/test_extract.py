@@ -12,7 +12,8 @@ from collie.detect.interval import wilson
 from collie.detect.noise import Noise
 from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
-from collie.search.extract import Extracted, Surroundings, extract
+from collie.search.extract import Extracted, extract
+from collie.search.fresh_runs import Surroundings
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Memory, Opcode, QpType, Workload
