@@ -13,7 +13,7 @@ from pathlib import Path
 from collie.app.adapters import Adapters
 from collie.app.inputs import PAPER
 from collie.app.testbeds import open_testbed
-from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.choice import GATE, SearchChoice, TestbedChoice
 from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of
 from collie.campaign.progress import ProcessState
 from collie.detect.bounds import Calibration
@@ -55,6 +55,8 @@ def read_baseline(adapters: Adapters, name: str) -> Baseline:
         last = adapters.records.heartbeat(directory)
         if last is not None and last.state is ProcessState.RUNNING:
             logger.warning("%s has not ended; the gate compares with what is on record so far", directory)
+        if GATE in store.header.settings:
+            logger.warning("%s is itself a gate: what it found worse is part of this baseline", directory)
         kept = adapters.records.fingerprints(directory)
         if not kept:
             raise StoreError(

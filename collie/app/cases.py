@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,7 @@ from collie.workloads.workload import Workload
 
 logger = logging.getLogger(__name__)
 
+_OF_A_SEARCH = re.compile(r"a\d{1,6}")
 WORKLOAD_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
@@ -101,6 +103,8 @@ def case_named(adapters: Adapters, name: str) -> NamedCase:
         with adapters.records.read(Path(name)) as store:
             found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
         raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")
+    if _OF_A_SEARCH.fullmatch(name):
+        raise UsageError(f"{name} is an anomaly of some campaign; name that, too, as in last/{name} or CAMPAIGN/{name}")
     return _found(adapters, name) if "/" in name else _published(adapters, name)
 
 

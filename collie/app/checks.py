@@ -64,6 +64,9 @@ def _published(reference: ReferenceAnomaly) -> Known:
 def application_named(adapters: Adapters, name: str, space: str | None = None) -> Application:
     """Load an application, or an application of one workload: a workload file, or the trigger of an anomaly."""
     path = Path(name)
+    if "/" in name and not os.path.lexists(name) and not path.suffix:
+        named = case_named(adapters, name)
+        return Application.of(name, named.case.workload, adapters.content.space(space or named.choice.space or PAPER))
     if is_file_name(path) and not adapters.content.is_application(path):
         terms = adapters.content.space(space or PAPER)
         return Application.of(path.stem, adapters.content.workload(path, terms), terms)

@@ -13,6 +13,8 @@ from collie.app.status import CampaignStatus, status
 from collie.errors import CollieError
 
 _RECORD = "campaign.sqlite"
+_OF_A_GATE = "baseline"
+"""Folder in the directory of a gate, with what it compares with."""
 _DEEPEST = 4
 """Levels of folders below the first one. Campaigns lie in `campaigns/`, or in a folder for a project."""
 
@@ -43,8 +45,9 @@ def list_campaigns(adapters: Adapters, folder: Path) -> list[Listed]:
 
 
 def last_campaign(folder: Path) -> Path | None:
-    """Return the campaign below a folder in which a run was recorded last, or None if there is no campaign."""
-    return max(campaigns_below(folder), key=_recorded_at, default=None)
+    """Return the search below a folder that recorded a run last, or None if there is none. A gate is no search."""
+    searches = (each for each in campaigns_below(folder) if not (each / _OF_A_GATE).is_dir())
+    return max(searches, key=_recorded_at, default=None)
 
 
 def _listed(adapters: Adapters, directory: Path) -> Listed:

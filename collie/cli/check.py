@@ -11,7 +11,7 @@ from collie.app.checks import MeasuredHits, application_named, application_of_pe
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.base import CollieCommand
 from collie.cli.complete import content
-from collie.cli.named import KNOWN
+from collie.cli.named import KNOWN, Named
 from collie.cli.options import (
     changed_testbed,
     noise_seed_option,
@@ -28,9 +28,11 @@ from collie.report.terminal.advice import Measured, render_advice, render_checks
 from collie.wiring import ADAPTERS
 from collie.workloads.application import Application
 
+APPLICATION = Named(content(ContentKind.APPLICATION))
+
 
 @click.command("check", cls=CollieCommand)
-@click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1, shell_complete=content(ContentKind.APPLICATION))
+@click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1, type=APPLICATION)
 @click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line. Repeatable.")
 @click.option(
     "--against",

@@ -21,7 +21,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 
 _CAMPAIGN = "campaign.sqlite"
 LAST = "last"
-"""Stands for the campaign that recorded a run last."""
+"""Stands for the search that recorded a run last."""
 
 
 def content(kind: ContentKind, *others: str) -> Completer:

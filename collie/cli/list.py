@@ -27,7 +27,8 @@ _HEADS = ("campaign", "began", "state", "on", "runs", "time", "findings")
 def command(folder: Path, output: str) -> int:
     """List the campaigns below a folder, the earliest first: what, when, state and findings.
 
-    Reads only. `last` stands for the campaign that recorded a run last, wherever a command takes a campaign.
+    Reads only. Wherever a command takes a campaign, `last` stands for the search that recorded a run last. A gate is no
+    search.
 
     \b
     collie list

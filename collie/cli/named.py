@@ -15,7 +15,7 @@ from collie.cli.complete import LAST
 
 
 class Named(click.types.StringParamType):
-    """A campaign, or an anomaly of one. `last` and `last/a1` are of the campaign that recorded a run last."""
+    """A campaign, or an anomaly of one. `last` and `last/a1` are of the search that recorded a run last."""
 
     def __init__(self, completer: complete.Completer) -> None:
         self._completer = completer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from typing import Any
 
 import click
@@ -24,23 +25,25 @@ from collie.wiring import ADAPTERS
 logger = logging.getLogger(__name__)
 
 
-@click.command("perftest", cls=CollieCommand)
-@click.argument("line", metavar="'PERFTEST LINE'")
+@click.command("perftest", cls=CollieCommand, context_settings={"ignore_unknown_options": True})
+@click.argument("words", metavar="PERFTEST LINE...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
 @noise_seed_option
 @run_options
 @click.pass_context
-def command(ctx: click.Context, /, line: str, output: str, **_options: Any) -> int:
+def command(ctx: click.Context, /, words: tuple[str, ...], output: str, **_options: Any) -> int:
     """Run a perftest command line on Collie's testbed. Print perftest's own table, and Collie's verdict below it.
 
-    With `-a`, all sizes run as phases of one set-up. Each host needs Collie's agent only, not perftest. The exit code
-    is that of `collie measure`.
+    The line may be quoted or not. Options that both have, such as -h, are Collie's where it is not quoted. With `-a`,
+    all sizes run as phases of one set-up. Each host needs Collie's agent only, not perftest. The exit code is that of
+    `collie measure`.
 
     \b
     collie perftest 'ib_write_bw -q 8 -s 65536 --report_gbits'
-    collie perftest 'ib_send_bw -a' --hosts my-hosts.yaml
+    collie perftest ib_send_bw -a --hosts my-hosts.yaml
     """
+    line = words[0] if len(words) == 1 else shlex.join(words)
     readings = sizes_of(line)
     choice = rerun_choice(SearchChoice(), ctx)
     space = inputs.narrowed_space_of(ADAPTERS, choice)

@@ -83,7 +83,7 @@ from collie.wiring import ADAPTERS
 @click.option(
     "--resume",
     metavar="DIR",
-    help="Resume an interrupted campaign. --budget can extend it.",
+    help="Resume an interrupted campaign. --budget sets another total.",
     type=CAMPAIGN,
 )
 @click.option("--accept-changes", is_flag=True, help="With --resume: resume although the hosts have changed.")

@@ -171,8 +171,12 @@ def _write(swept: Swept, path: Path, against: SweepRecord | None) -> None:
         case ".csv":
             text = io.StringIO(newline="")
             writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(_COLUMNS)
-            writer.writerows([getattr(point, name) for name in _COLUMNS] for point in swept.sweep.points)
+            found = swept.sweep
+            axes = [found.x.dimension, *([found.y.dimension] if found.y is not None else [])]
+            writer.writerow([*axes, *_COLUMNS])
+            for point in found.points:
+                places = [point.x, *([point.y] if found.y is not None else [])]
+                writer.writerow([*map(_cell, places), *(getattr(point, name) for name in _COLUMNS)])
             content = text.getvalue().encode()
         case ".html":
             from collie.report.figures.sweep_figure import save_sweep
@@ -193,7 +197,11 @@ def _write(swept: Swept, path: Path, against: SweepRecord | None) -> None:
         file.write(content)
 
 
+def _cell(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
 _COLUMNS = (
-    *("x", "y", "outcome", "symptom", "severity", "delivered_bps", "delivered_pps", "bound_ratio", "pause_ratio"),
+    *("outcome", "symptom", "severity", "delivered_bps", "delivered_pps", "bound_ratio", "pause_ratio"),
     *("median_seconds", "p99_seconds", "reason"),
 )

@@ -115,6 +115,9 @@ def _words(text: str) -> tuple[list[str], str, list[str]]:
             after = words[number + 1 :]
             end = next((at for at, each in enumerate(after) if each.startswith(_END_OF_COMMAND)), len(after))
             return words[:number], program, after[:end]
+        meant = did_you_mean(program, table.PROGRAM_NAMES)
+        if program.startswith("ib_") and program.endswith("_bw") and meant:
+            raise UsageError(f"no perftest program is called {program}{meant}")
         if program.startswith(("ib_", "raw_ethernet_")):
             raise UsageError(f"{program} keeps no queue full: only {', '.join(table.PROGRAM_NAMES)} run a workload")
     raise UsageError(f"no perftest program ({', '.join(table.PROGRAM_NAMES)}) in: {text}")
@@ -166,7 +169,9 @@ def _traffic(line: _Line) -> Workload:
         values["srq"] = True
     values["max_dest_rd_atomic"] = values.setdefault("max_rd_atomic", 1)
     if values["qp_type"] is QpType.UD:
-        values["messages"] = (min(*values["messages"], values["mtu"]),)  # perftest, too, cuts a message to the MTU
+        if max(values["messages"]) > values["mtu"]:
+            line.remarks.append(f"A datagram is cut to the MTU of {values['mtu']} bytes, as perftest does.")
+        values["messages"] = (min(*values["messages"], values["mtu"]),)
     if "-R" in line.given:
         line.remarks.append("RDMA-CM has a say in the MTU and the ACK timeout; those of the line are taken.")
     if values["qps"] > 1 and "--mr_per_qp" not in line.given:

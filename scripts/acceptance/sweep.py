@@ -46,7 +46,7 @@ def swept(opcode: Opcode, sizes: list[int], folder: Path) -> tuple[dict[int, flo
     if code:
         raise SystemExit(f"collie sweep ended with {code}")
     with path.open(newline="", encoding="utf-8") as file:
-        rows = {int(row["x"]): float(row["delivered_bps"] or 0) for row in csv.DictReader(file)}
+        rows = {int(row["message_bytes"]): float(row["delivered_bps"] or 0) for row in csv.DictReader(file)}
     return rows, time.monotonic() - began
 
 

@@ -135,3 +135,14 @@ def test_an_application_that_is_not_decided_is_exit_4(tmp_path: Path, capsys: py
 def test_an_application_that_is_too_wide_to_be_read_is_refused() -> None:
     with pytest.raises(ContentError, match="goes together is not decided: more than 10 combinations of values; say"):
         load_application("rpc-library", steps=10)
+
+
+def test_an_anomaly_of_a_campaign_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--budget", "40m", "--seed", "1", "--campaign", "c"]) == 0
+    capsys.readouterr()
+    code, said, _ = collie(capsys, "check", "last/a1", "--against", "c")
+    assert code in (0, 1)
+    assert "c/a1" in said

@@ -106,3 +106,20 @@ def test_all_sizes_run_in_order_and_end_where_the_transport_does(capsys: pytest.
     assert "keeps no queue full" in capsys.readouterr().err
     assert run(["perftest", "ib_write_bw -a '"]) == 2
     assert "No closing quotation in perftest line" in capsys.readouterr().err
+
+
+def test_a_command_line_need_not_be_quoted(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    quoted = ["perftest", "ib_send_bw -c UD -s 8192 -q 16 -l 64", "--noise", "0"]
+    assert run(quoted) == 0
+    said = capsys.readouterr()
+    assert run(["perftest", "ib_send_bw", "-c", "UD", "-s", "8192", "--noise", "0", "-q", "16", "-l", "64"]) == 0
+    assert capsys.readouterr().out == said.out
+    assert "A datagram is cut to the MTU of 4096 bytes, as perftest does." in caplog.text
+    assert run(["perftest"]) == 2
+
+
+def test_a_mistyped_program_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["measure", "--perftest", "ib_snd_bw -s 64"]) == 2
+    assert "no perftest program is called ib_snd_bw; did you mean 'ib_send_bw'?" in capsys.readouterr().err

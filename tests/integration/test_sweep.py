@@ -30,7 +30,7 @@ def test_a_sweep_prints_its_points_and_cliffs_and_writes_every_kind_of_file(caps
     document = json.loads(Path("qps.json").read_text())
     with open("qps.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["x"]) for row in rows] == [point["x"] for point in document["points"]]
+    assert [int(row["qps"]) for row in rows] == [point["x"] for point in document["points"]]
     (found,) = document["cliffs"]
     assert found["x_before"] < found["x_after"] <= 1.2 * found["x_before"]
     assert Path("qps.png").read_bytes().startswith(b"\x89PNG")

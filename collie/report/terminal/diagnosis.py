@@ -8,6 +8,7 @@ from rich.text import Text
 
 from collie.app.diagnoses import Diagnosed
 from collie.campaign.diagnose import Change, changed_values
+from collie.campaign.single_run import JudgedRun
 from collie.detect.reading import reading_of
 from collie.ports import Measured
 from collie.report.quantities import rate, runs, show, times
@@ -45,11 +46,11 @@ def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
 
 def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
     found = diagnosed.diagnosis
-    start = found.run.workload
+    start, now = found.run.workload, _delivered(found.run)
     for change in found.kept:
-        yield f"{_told(start, change)} helps, and something else is slow as well: {_outcome(change)}"
+        yield f"{_told(start, change)} helps, and something else is slow as well: {_outcome(change, now)}"
         start = change.run.workload
-    rows = [(_told(start, each), _outcome(each), each) for each in found.changes[:_MOST_ROWS]]
+    rows = [(_told(start, each), _outcome(each, now), each) for each in found.changes[:_MOST_ROWS]]
     if not rows:
         yield "no change of one dimension could be measured"
         return
@@ -61,18 +62,23 @@ def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
         yield Text(f"    and {more} more, see --format json", "dim")
 
 
+def _delivered(run: JudgedRun) -> float | None:
+    if run.verdict is None or not isinstance(run.result, Measured):
+        return None
+    return reading_of(run.verdict, run.result.measurement).delivered_bps
+
+
 def _told(before: Workload, change: Change) -> str:
     values = changed_values(before, change)
     return ", ".join(f"{name} {show(name, old)} -> {show(name, new)}" for name, (old, new) in values.items())
 
 
-def _outcome(change: Change) -> str:
-    verdict, result = change.run.verdict, change.run.result
+def _outcome(change: Change, before: float | None) -> str:
+    verdict, delivered = change.run.verdict, _delivered(change.run)
     assert verdict is not None, "changes without a verdict are left out"
-    assert isinstance(result, Measured)
-    delivered = reading_of(verdict, result.measurement).delivered_bps
     if verdict.is_normal:
-        return f"normal, {rate(delivered)}"
+        slower = delivered is not None and before is not None and delivered < before
+        return f"normal, {rate(delivered)}{' (less than it delivers now)' if slower else ''}"
     return f"{verdict.symptom.words if verdict.symptom else verdict.outcome}, {verdict.figure}, {rate(delivered)}"
 
 

@@ -71,7 +71,7 @@ def next_steps(
         ]
     if interrupted:
         commands.append((resume, "go on, because the search was interrupted"))
-    elif waiting := len(causes) - len(explained):
+    elif waiting := sum(not anomaly.complete for anomaly in causes):
         purpose = f"explain {format_count(waiting, 'anomaly')} for which the budget was too small"
         commands.append((f"{resume} --budget {_larger(budget)}", purpose))
     commands.append((f"xdg-open {shlex.quote(str(report))}", "read the report"))
@@ -85,7 +85,8 @@ def _row(anomaly: Anomaly) -> tuple[str, ...]:
     else:
         shows = f"{anomaly.fresh_shows} of {anomaly.fresh_runs}" if anomaly.fresh_runs else ""
         component = f"{anomaly.telling[0].component}: " if anomaly.telling else ""
-        where = f"{component}{anomaly.mfs}{'' if anomaly.complete else f' ({_UNEXPLAINED} to the end)'}"
+        unfinished = "" if anomaly.complete else f"{_UNEXPLAINED} to the end: "
+        where = f"{unfinished}{component}{anomaly.mfs}"
     found = format_seconds(anomaly.found_at_seconds)
     return anomaly.id, percent(anomaly.severity), anomaly.symptom.words, found, shows, where
 

@@ -83,7 +83,7 @@ def test_the_table_names_component_conditions_and_claim(full: Summary) -> None:
     assert row.plain.endswith(f"{anomaly.telling[0].component}: {anomaly.mfs}")
     assert list(findings_table([])) == []
     _, cut = findings_table([replace(anomaly, complete=False)])
-    assert cut.plain.endswith(f"{anomaly.mfs} (not explained to the end)")
+    assert cut.plain.endswith(f"not explained to the end: {anomaly.telling[0].component}: {anomaly.mfs}")
 
 
 def test_the_table_is_wrapped_between_words_at_the_width_of_a_terminal(summary: Summary) -> None:
