@@ -22,6 +22,7 @@ from collie.errors import StoreError, UsageError
 from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.perftest.parse import read as read_perftest
+from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -74,7 +75,12 @@ def common_choice(choices: Sequence[tuple[str, SearchChoice]]) -> SearchChoice:
 
 @dataclass(frozen=True)
 class NamedCase:
-    """An anomaly with its search. `likely` is the component to which counters point, or empty."""
+    """An anomaly with its search.
+
+    Attributes:
+        likely: the component to which counters point, or empty.
+        note: how its workload differs from the one that was found, or empty.
+    """
 
     case: Case
     choice: SearchChoice
@@ -83,6 +89,7 @@ class NamedCase:
     found_on: str = ""
     sentence: str = ""
     likely: str = ""
+    note: str = ""
 
     def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
         """Return the campaign's calibration, or None if only one of the two testbeds has a victim."""
@@ -163,7 +170,14 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         at_discovery = counters_at_discovery(store.runs(with_series=False), anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header.testbed)
     case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery, anomaly.set_up)
-    return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint)
+    return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint, _simplified(anomaly))
+
+
+def _simplified(anomaly: Anomaly) -> str:
+    """Say that an anomaly's workload is not the one that was found, whose figures its sentence has."""
+    if anomaly.workload == anomaly.found_as:
+        return ""
+    return f"this is the simplest workload of {anomaly.id}; the one that was found had {anomaly.figure}"
 
 
 def _catalog_of(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:

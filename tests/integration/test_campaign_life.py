@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from collie.app import cases, inputs
 from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
 from collie.search.anomaly import Anomaly
+from collie.store.sqlite import SqliteStore
 from collie.wiring import ADAPTERS
 
 
@@ -117,3 +119,20 @@ def test_a_reproduction_runs_on_the_campaigns_own_testbed_and_space(
     assert named.choice.testbed.settings == {"relaxed_ordering": "forced"}
     assert inputs.narrowed_space_of(ADAPTERS, named.choice).base.mtu == 1024
     assert run(["reproduce", "c/a1", "--repeat", "3"]) == 0
+
+
+def test_a_reproduction_says_where_its_workload_is_simpler_than_the_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--campaign", "c", "--seed", "1", "--budget", "30m"]) == 0
+    with ADAPTERS.records.read(tmp_path / "c") as store:
+        anomaly = store.anomalies()[0]
+    capsys.readouterr()
+    assert run(["reproduce", "c/a1", "--repeat", "1"]) in (0, 1, 4)
+    assert "the simplest workload" not in capsys.readouterr().out
+    with SqliteStore.open(tmp_path / "c") as writable:
+        writable.add_anomaly(replace(anomaly, found_as=anomaly.workload.with_(qps=anomaly.workload.qps + 1)))
+    assert run(["reproduce", "c/a1", "--repeat", "1"]) in (0, 1, 4)
+    said = capsys.readouterr().out
+    assert f"this is the simplest workload of a1; the one that was found had {anomaly.figure}" in said
