@@ -56,8 +56,8 @@ def test_a_search_looks_inside_an_application(tmp_path: Path) -> None:
 def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]) -> None:
     _, result = searched
     assert list(result) == [
-        "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "set_ups", "failed_runs",
-        "elapsed_seconds", "wall_seconds", "next_hour_chance", "trust", "lost_machines", "path_killers", "pairs",
+        "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "set_ups", "ended_by",
+        "failed_runs", "elapsed_seconds", "wall_seconds", "next_hour_chance", "trust", "lost_machines", "path_killers", "pairs",
         "pairs_set_aside", "repeated_phases", "changed_phases", "unconfirmed", "anomalies", "score",
     ]  # fmt: skip
     assert result["testbed"] == {"kind": "simulated", "subsystem": "F"}

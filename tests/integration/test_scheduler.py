@@ -230,7 +230,7 @@ def test_a_dry_run_asks_no_scheduler(capsys: pytest.CaptureFixture[str]) -> None
         port.listen()
         port.setblocking(False)
         assert run(["search", "--dry-run", "--scheduler", f"tcp://127.0.0.1:{port.getsockname()[1]}"]) == 0
-        assert "first_workloads" in capsys.readouterr().out
+        assert "first workloads" in capsys.readouterr().out
         with pytest.raises(BlockingIOError):
             port.accept()
 

@@ -34,6 +34,7 @@ SEARCH_KEYS = [
     "dropped",
     "runs",
     "set_ups",
+    "ended_by",
     "failed_runs",
     "elapsed_seconds",
     "wall_seconds",
