@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from collie.campaign.lanes import Lane
 from collie.detect.bounds import Bound, at_best_port
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Latency, Measurement
 from collie.detect.symptom import Verdict
 from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.workloads.plan import sinks
@@ -44,13 +44,29 @@ def unfit(result: RunResult, unbounded: Verdict | None) -> str:
 
 
 def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
-    """Return the throughput of a plain sibling at each receiving host with known readings."""
-    found = {}
+    """Return the throughput of a plain sibling at each receiving host with known readings, and its longest latency."""
+    found, latency = {}, _longest(measurement)
     for name in sinks(workload):
         host = measurement.host(name)
         if host.delivered_bps is not None and host.delivered_pps is not None:
-            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
+            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling", latency=latency)
     return found
+
+
+def _longest(measurement: Measurement) -> Latency | None:
+    """Return the longest latency of any flow, quantile by quantile, or None without a reading."""
+    flows = list(measurement.latency.values())
+
+    def longest(values: Iterable[float | None]) -> float | None:
+        return max((value for value in values if value is not None), default=None)
+
+    if not flows:
+        return None
+    return Latency(
+        longest(flow.median_seconds for flow in flows),
+        longest(flow.p99_seconds for flow in flows),
+        longest(flow.p999_seconds for flow in flows),
+    )
 
 
 def best_rate(workload: Workload, measurement: Measurement) -> float | None:

@@ -51,6 +51,8 @@ class GeneratorHealth:
             hosts.
         data_path: `native` or `pyverbs`, or both with a comma if hosts differ.
         queue_fill_ratio: lowest fill level of a send queue at a refill, 0 for a queue that holds one round.
+        pacing_error_ratio: largest difference of a flow between what it posted and its offered load, as a share of the
+            latter.
     """
 
     driven: bool = True
@@ -63,6 +65,7 @@ class GeneratorHealth:
     cpu_wait_ratio: float | None = None
     data_path: str | None = None
     queue_fill_ratio: float | None = None
+    pacing_error_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,25 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds from the post of a message to its completion, over the messages of a flow. Unknown values are None."""
+    """Seconds from the time a message was due to its completion, over the messages of a flow. Unknown values are None.
+
+    A message of an offered load is due by the clock, however late it is posted. With full send queues it is due when it
+    is posted.
+
+    Attributes:
+        sampled: messages that were timed.
+        median_interval, p99_interval, p999_interval: 95 % intervals of the quantiles.
+        stall_seconds: longest time without a completion while messages were outstanding.
+    """
 
     median_seconds: float | None = None
     p99_seconds: float | None = None
     p999_seconds: float | None = None
+    sampled: int | None = None
+    median_interval: tuple[float, float] | None = None
+    p99_interval: tuple[float, float] | None = None
+    p999_interval: tuple[float, float] | None = None
+    stall_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

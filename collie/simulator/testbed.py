@@ -20,7 +20,7 @@ from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedIn
 from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.hardships import absent, show_rates, troubled
-from collie.simulator.hardware import FlowTable, Subsystem
+from collie.simulator.hardware import Delays, FlowTable, Subsystem
 from collie.simulator.latency import latencies_between
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
@@ -99,8 +99,9 @@ class SimulatedTestbed:
             **self._hardships.description(),
             **self._settings,
         }
-        # An earlier Collie knew no flow table. Without one that limits, its fingerprints name the same hardware.
-        unknown = {"flow_table"} if subsystem.flow_table == FlowTable() else None
+        # An earlier Collie knew neither part. Where they limit nothing, its fingerprints name the same hardware.
+        later = {"flow_table": FlowTable(), "delays": Delays()}
+        unknown = {name for name, part in later.items() if getattr(subsystem, name) == part}
         hardware = hashlib.sha256(subsystem.model_dump_json(exclude=unknown).encode()).hexdigest()[:16]
         fingerprint = Fingerprint({"subsystem": {**description, "hardware": hardware}})
         return TestbedInfo(
@@ -201,6 +202,11 @@ class _HostValues(NamedTuple):
     loss: _Pair
 
 
+def noiseless_latency(subsystem: Subsystem, workload: Workload, on: SetUp | None) -> Mapping[str, Latency]:
+    """Return the noiseless latency of each flow at one point."""
+    return _Latencies((subsystem, subsystem), workload, on, None)
+
+
 def noiseless_hosts(state: SteadyState) -> tuple[HostMeasurement, HostMeasurement]:
     """Return the noiseless measurement of both hosts at one point, without counters."""
     return _hosts(_host_values(state), ({}, {}))
@@ -268,7 +274,7 @@ class _Latencies(Mapping[str, Latency]):
         self._hosts = hosts
         self._workload = workload
         self._on = on
-        self._rates = None if noise is None else dict(zip(HOSTS, noise.throughput, strict=True))
+        self._noise = noise
 
     @cached_property
     def _by_flow(self) -> Mapping[str, Latency]:
@@ -278,9 +284,19 @@ class _Latencies(Mapping[str, Latency]):
         present = (found.forth, *([found.back] if both_ways else []), *([found.loop] if loops else []))
         by_flow = {}
         for flow, latency in zip(flows(self._workload), present, strict=True):
-            slower = 1.0 if self._rates is None else 1.0 / self._rates[flow.sink]
-            quantiles = () if latency is None else tuple(value * slower for value in latency.completion)
-            by_flow[flow.name] = Latency(*quantiles)
+            if latency is None:
+                by_flow[flow.name] = Latency()
+                continue
+            factors = (1.0, 1.0, 1.0)
+            if self._noise is not None:
+                slower = 1.0 / self._noise.throughput[HOSTS.index(flow.sink)]
+                tails = self._noise.latency if self._workload.offered_bps else factors
+                factors = (slower * tails[0], slower * tails[1], slower * tails[2])
+            by_flow[flow.name] = Latency(
+                latency.completion.median * factors[0],
+                latency.completion.p99 * factors[1],
+                latency.completion.p999 * factors[2],
+            )
         return by_flow
 
     def __getitem__(self, flow: str) -> Latency:
