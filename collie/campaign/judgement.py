@@ -8,7 +8,7 @@ from statistics import median
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import NOTHING_EXPECTED, Bounds
-from collie.detect.judge import Thresholds, can_be_late, judge
+from collie.detect.judge import Loss, Thresholds, can_be_late, judge
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Symptom, Verdict, inconclusive
@@ -125,6 +125,8 @@ class Judgement:
 
         If only its latency is in question, siblings with more or less load and longer or shorter messages decide.
         """
+        if self._thresholds.loss_of is Loss.OF_VICTIM:
+            return None  # brackets bound the workload's own throughput
         strictest, mildest = self.bounds.bracket(workload)[::-1]
         by_ceiling = judge(workload, measurement, self.bounds.ceiling(workload), self._thresholds)
         if by_ceiling.is_normal and self._may_be_late(workload, measurement):

@@ -31,6 +31,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
 from collie.detect.brackets import latencies_of, range_of
 from collie.detect.measurement import Latency
@@ -58,6 +59,7 @@ class Bound:
         detail: date and repeatability of the measurement.
         latency: of the plain sibling at the same offered load, the longest of its flows. None if none is known, or if
             the sibling does not carry the load.
+        victim_bps: of the plain flow beside the plain sibling. None if none is known.
     """
 
     bps: float
@@ -65,6 +67,7 @@ class Bound:
     source: str
     detail: str = ""
     latency: Latency | None = None
+    victim_bps: float | None = None
 
     @property
     def name(self) -> str:
@@ -75,10 +78,13 @@ class Bound:
         """Return the bound of a host that gets part of a port's traffic."""
         return self if part == 1.0 else replace(self, bps=self.bps * part, pps=self.pps * part)
 
+    def _of_sibling(self) -> dict[str, Any]:
+        return {"latency": self.latency, "victim_bps": self.victim_bps}
+
     def capped(self, other: Bound) -> Bound:
         """Return the lower of both values. The bound that decides bits/s gives the source and the detail."""
         named = other if other.bps < self.bps else self
-        return replace(named, bps=min(self.bps, other.bps), pps=min(self.pps, other.pps), latency=self.latency)
+        return replace(named, bps=min(self.bps, other.bps), pps=min(self.pps, other.pps), **self._of_sibling())
 
 
 Specification = Callable[[Workload], "Bound"]
@@ -86,7 +92,7 @@ Specification = Callable[[Workload], "Bound"]
 UNBOUNDED = Bound(math.inf, math.inf, "specification")
 """The bound of a device without a specification, such as Soft-RoCE."""
 
-NOTHING_EXPECTED = Bound(0.0, 0.0, "specification")
+NOTHING_EXPECTED = Bound(0.0, 0.0, "specification", victim_bps=0.0)
 """A bound that any throughput reaches."""
 
 
@@ -297,9 +303,9 @@ class Bounds:
             specified = self._specification(workload)
             return Bound(specified.bps, specified.pps, specified.source, reached)
         runs = self._siblings[self.sibling(workload)]
-        latency = self._latency(self.sibling(workload))
-        reference = replace(at_own_mtu(workload, _median(runs), runs[-1].source), latency=latency)
-        return self._capped(workload, reference)
+        latency, victim_bps = self._latency(self.sibling(workload)), _middle(run.victim_bps for run in runs)
+        reference = at_own_mtu(workload, _median(runs), runs[-1].source)
+        return self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
 
     def _latency(self, sibling: Workload) -> Latency | None:
         """Return the median of each quantile over the runs of a sibling. None if it does not carry its load."""

@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
@@ -30,11 +31,22 @@ from collie.workloads.units import format_rate, format_short_seconds
 from collie.workloads.workload import Workload
 
 
+class Loss(StrEnum):
+    """Whose loss makes a run anomalous."""
+
+    OF_WORKLOAD = "workload"
+    """That of the workload and of the hosts."""
+    OF_VICTIM = "victim"
+    """That of the plain flow beside the workload."""
+
+
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """Readings beyond which a run is anomalous.
 
     Attributes:
+        loss_of: whose loss counts.
+        victim_loss: share of its throughput beside plain traffic that the victim must lack.
         pause_ratio: share of time. Above 0 because NICs pause briefly while connections are set up (paper 5.2).
         pause_frames: frames/s, on NICs that count frames but not time. At 100 Gbit/s a frame stops the peer for at most
             335 us, so fewer frames take less than 0.1 % of the time.
@@ -51,6 +63,8 @@ class Thresholds:
         load_missed: share of the offered load up to which a workload carries it.
     """
 
+    loss_of: Loss = Loss.OF_WORKLOAD
+    victim_loss: Ratio = 0.2
     pause_ratio: Ratio = 0.001
     pause_frames: Factor = 3.0
     throughput_deficit: Ratio = 0.2
@@ -70,7 +84,8 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
     In a run that was stopped early only pause is judged, because pause is what stops runs.
     """
     run = _Run(workload, measurement, bound, thresholds)
-    return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
+    checks = _CHECKS if thresholds.loss_of is Loss.OF_WORKLOAD else _CHECKS_OF_VICTIM
+    return next(verdict for check in checks if (verdict := check(run)) is not None)
 
 
 def is_sound(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
@@ -158,6 +173,8 @@ class _Run:
 
         The reason states the deficit if it is anomalous or decides the severity.
         """
+        if symptom is Symptom.VICTIM_LOSS:
+            return Verdict(Outcome.ANOMALOUS, text, symptom, severity, host, margin)
         decides = self.deficit > min(self.thresholds.throughput_deficit, severity) or self.deficit == severity > 0.0
         if decides and symptom is not Symptom.LOW_THROUGHPUT:
             text += f" and {throughput_is_missing(self.deficit)}"
@@ -316,6 +333,24 @@ def _latency(run: _Run) -> Verdict | None:
     return verdict
 
 
+def _victim_loss(run: _Run) -> Verdict:
+    """Judge the victim beside the workload by the victim beside plain traffic of the same load, else alone."""
+    victim, threshold = run.measurement.victim, run.thresholds.victim_loss
+    if victim is None or victim.beside_bps is None:
+        return inconclusive("no victim was measured beside the workload")
+    usual, beside = run.bound.victim_bps, "beside its plain sibling"
+    if usual is None:
+        usual, beside = victim.alone_bps or 0.0, "alone"
+    lost = 1.0 - victim.beside_bps / usual if usual else 0.0
+    figures = f"a plain flow keeps {format_rate(victim.beside_bps)} beside the workload, {format_rate(usual)} {beside}"
+    if lost <= threshold:
+        return Verdict(Outcome.NORMAL, figures)
+    text = f"{figures}: it loses {lost:.0%} of its throughput"
+    if not run.measurement.stable:
+        return inconclusive(f"{text}, but the window was not stable")
+    return run.concluded(Symptom.VICTIM_LOSS, text, lost, sinks(run.workload)[0], lost / threshold)
+
+
 def _normal(run: _Run) -> Verdict:
     return Verdict(Outcome.NORMAL, run.throughput)
 
@@ -338,6 +373,8 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
     _normal,
 )
 """Checks in the order of `Symptom`. The last check always has a result."""
+
+_CHECKS_OF_VICTIM: tuple[Callable[[_Run], Verdict | None], ...] = (_void, _stopped, _victim_loss)
 
 
 def _missing(delivered: float, bound: float) -> float:

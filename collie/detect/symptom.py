@@ -32,6 +32,8 @@ class Symptom(StrEnum):
     """Both bits/s and packets/s stay under the rate that the same bytes in flight otherwise achieve."""
     LATENCY = "latency"
     """Messages of an offered load take much longer than those of the plain sibling at the same load."""
+    VICTIM_LOSS = "victim_loss"
+    """A plain flow of another tenant loses more beside the workload than beside plain traffic of the same load."""
 
     @property
     def words(self) -> str:
@@ -57,8 +59,8 @@ class Symptom(StrEnum):
         return order.index(self) < order.index(other)
 
 
-_ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE})
-_RELATIVE = frozenset({Symptom.LOW_THROUGHPUT, Symptom.LATENCY})
+_ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE, Symptom.VICTIM_LOSS})
+_RELATIVE = frozenset({Symptom.LOW_THROUGHPUT, Symptom.LATENCY, Symptom.VICTIM_LOSS})
 
 
 class Outcome(StrEnum):
@@ -144,5 +146,6 @@ _FIGURES = {
     Symptom.UNFAIRNESS: "{:.1%} less than the queue pairs of its flow",
     Symptom.STALL: "{:.0%} of the window",
     Symptom.LATENCY: "{:.0%} of the latency",
+    Symptom.VICTIM_LOSS: "{:.0%} of its throughput",
 }
 """The figure of each symptom in the words of its reason."""

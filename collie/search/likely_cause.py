@@ -171,4 +171,5 @@ _EFFECTS = {
     Symptom.STALL: "so nothing completes for a while",
     Symptom.LOW_THROUGHPUT: "so throughput falls",
     Symptom.LATENCY: "so messages wait",
+    Symptom.VICTIM_LOSS: "so the traffic of others is held up",
 }

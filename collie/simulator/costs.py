@@ -186,12 +186,14 @@ class _Message(NamedTuple):
     events: Events
 
 
-def costs_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Costs:
-    """Compute the costs of one message."""
+def costs_of(
+    subsystem: Subsystem, t: TrafficArrays, n: Numbers, sets: tuple[WorkingSets, WorkingSets] | None = None
+) -> Costs:
+    """Compute the costs of one message. `sets` are the working sets beside other traffic."""
     engine = subsystem.engine
     m = _message(subsystem, t, n)
     source, sink = _places(subsystem, t, n)
-    sets = working_sets(subsystem, t, n)
+    sets = sets or working_sets(subsystem, t, n)
     cqe = CQE_BYTES / engine.completions_per_cqe_write
     asking = m.fetches * READ_HEADER_BYTES + cqe * t.signals
     return Costs(

@@ -13,7 +13,16 @@ from typing import Final, NamedTuple, overload
 from collie.campaign.hardships import Hardships
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement, Sample, Watch, replayed
+from collie.detect.measurement import (
+    GeneratorHealth,
+    HostMeasurement,
+    Latency,
+    Measurement,
+    Sample,
+    Victim,
+    Watch,
+    replayed,
+)
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
@@ -28,6 +37,7 @@ from collie.simulator.noise import RunNoise, draw_noise
 from collie.simulator.readings import COUNTERS, FLEET_COUNTERS, PORT_COUNTERS, counters, counters_between
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.tenants import kept_beside
 from collie.workloads.plan import HOST_A, HOST_B, flows
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.setup import SetUp
@@ -62,7 +72,8 @@ class SimulatedTestbed:
 
     A run's noise depends only on the seed and the run's number. `noise` is a factor on every spread and on the share of
     failed and unstable runs, and 0 disables it. `hardships` depend on seed and run number, too, and change no other
-    draw. With a `peer` (host B), both hosts also have `FLEET_COUNTERS`.
+    draw. With a `peer` (host B), both hosts also have `FLEET_COUNTERS`. With `victim` a plain flow runs beside every
+    workload.
     """
 
     def __init__(
@@ -74,6 +85,7 @@ class SimulatedTestbed:
         noise: float = 1.0,
         hardships: Hardships | None = None,
         peer: SubsystemFile | None = None,
+        victim: bool = False,
     ) -> None:
         self._subsystem = subsystem.hardware
         self._peer = None if peer is None else self._subsystem if peer is subsystem else peer.hardware
@@ -86,6 +98,7 @@ class SimulatedTestbed:
         self._hardships = hardships or Hardships()
         self._show_rates = show_rates(self._hardships.flaky)
         self._hosts_without = lru_cache(maxsize=_CURED_HOSTS)(self._cured_hosts)
+        self._victim_alone_bps = kept_beside(self._subsystem, None).bps if victim else None
         self._closed = False
 
     @cached_property
@@ -181,7 +194,16 @@ class SimulatedTestbed:
             health=_health(workload, noise),
             series=_Series(hosts, noise),
             latency=_Latencies(pair, workload, on, noise),
+            victim=self._victim(pair[0], workload, on, noise),
         )
+
+    def _victim(
+        self, subsystem: Subsystem, workload: Workload, on: SetUp | None, noise: RunNoise | None
+    ) -> Victim | None:
+        if self._victim_alone_bps is None:
+            return None
+        kept = kept_beside(subsystem, workload, on).bps
+        return Victim(self._victim_alone_bps, kept if noise is None else kept * noise.victim)
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Return nothing: simulated ports have no other users."""
