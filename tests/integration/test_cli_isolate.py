@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.command import collie
 
+
 def test_an_aggressor_is_found_explained_and_reproduced(tmp_path: Path) -> None:
     search = (
         "isolate",
