@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from collie.campaign.lanes import Lane
 from collie.detect.bounds import Bound, at_best_port
-from collie.detect.measurement import Latency, Measurement
+from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.workloads.plan import sinks
@@ -48,7 +48,7 @@ def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Boun
 
     It comes with the longest latency of the run, and with the victim beside it.
     """
-    found, latency, victim = {}, _longest(measurement), measurement.victim
+    found, latency, victim = {}, measurement.longest_latency, measurement.victim
     victim_bps = None if victim is None else victim.beside_bps
     for name in sinks(workload):
         host = measurement.host(name)
@@ -57,22 +57,6 @@ def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Boun
                 host.delivered_bps, host.delivered_pps, "plain sibling", latency=latency, victim_bps=victim_bps
             )
     return found
-
-
-def _longest(measurement: Measurement) -> Latency | None:
-    """Return the longest latency of any flow, quantile by quantile, or None without a reading."""
-    flows = list(measurement.latency.values())
-
-    def longest(values: Iterable[float | None]) -> float | None:
-        return max((value for value in values if value is not None), default=None)
-
-    if not flows:
-        return None
-    return Latency(
-        longest(flow.median_seconds for flow in flows),
-        longest(flow.p99_seconds for flow in flows),
-        longest(flow.p999_seconds for flow in flows),
-    )
 
 
 def best_rate(workload: Workload, measurement: Measurement) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 
@@ -155,10 +155,26 @@ class Measurement:
                 return measured
         raise KeyError(name)
 
+    @property
+    def longest_latency(self) -> Latency | None:
+        """The longest latency of any flow, quantile by quantile, or None without a reading."""
+        flows = list(self.latency.values())
+        if not flows:
+            return None
+        return Latency(
+            _longest(flow.median_seconds for flow in flows),
+            _longest(flow.p99_seconds for flow in flows),
+            _longest(flow.p999_seconds for flow in flows),
+        )
+
     def counter(self, name: str) -> float | None:
         """Return a counter summed over the hosts that have it, or None without any."""
         known = [value for measured in self.hosts if (value := measured.counters.get(name)) is not None]
         return sum(known) if known else None
+
+
+def _longest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 Watch = Callable[[Sample], str | None]
