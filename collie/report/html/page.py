@@ -115,7 +115,9 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
 def render_comparison(compared: ComparisonPage) -> str:
     """Return the page that compares two campaigns."""
     sides = (compared.here, compared.there)
-    tracks = [(f"Severity in {_end_of(side.name)}", [marker(kind, kind.id) for kind in side.kinds]) for side in sides]
+    tracks = [
+        (f"Severity in {_short_name(side.name)}", [marker(kind, kind.id) for kind in side.kinds]) for side in sides
+    ]
     seconds = [elapsed_seconds(side.records) for side in sides]
     here, there = (
         _campaign_facts(side.header, len(side.records), set_ups(side.records), end)
@@ -157,6 +159,7 @@ def environment() -> Environment:
         "around_number": lambda words: re.split(r"([\d.]+%)", words, maxsplit=1),
         "fingerprint_value": show_fingerprint,
         "trace_chart": trace_chart,
+        "short_name": _short_name,
     }
     environment.filters.update(filters)
     return environment
@@ -184,8 +187,8 @@ def _campaign_facts(header: CampaignHeader, run_count: int, set_up_count: int, s
     ]
 
 
-def _end_of(name: str) -> str:
-    """Return a name that fits above a picture on a phone."""
+def _short_name(name: str) -> str:
+    """Return the end of a name, so that it fits above a picture on a phone and into a column."""
     return name if len(name) <= _LONGEST_NAME else f"…{name[-_LONGEST_NAME:]}"
 
 
