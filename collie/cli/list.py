@@ -67,7 +67,7 @@ def _row(directory: Path, status: CampaignStatus) -> tuple[str, ...]:
         began,
         status.life.value,
         name_testbed(header.testbed),
-        str(standing.runs),
+        f"{standing.runs:,}",
         spent,
         _findings(status),
     )

@@ -64,11 +64,12 @@ def command(
     space = inputs.narrowed_space_of(ADAPTERS, choice)
     asked = [load(space) for _, _, load in named] + [cases.workload_of_perftest(line, space) for line in lines]
     with sessions.open_session(ADAPTERS, choice, Silence()) as session:
+        catalog = session.testbed.info.catalog
         measured = session.measure_all(asked, phases) if len(asked) > 1 else [session.measure(asked[0])]
     if output == "json":
         print_json(with_safety(render_measures(measured), session.safety))
     else:
-        click.echo("\n\n".join(map(render_measurement, measured)))
+        click.echo("\n\n".join(render_measurement(each, catalog) for each in measured))
     verdicts = [each.verdict for each in measured]
     if print_safety(session.safety) or None in verdicts:
         return 3

@@ -18,7 +18,7 @@ from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
 from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
 from collie.wiring import ADAPTERS
-from collie.workloads.units import format_number, format_seconds
+from collie.workloads.units import format_count, format_number, format_seconds
 
 _BROKEN = {Life.DIED, Life.FAILED}
 _ENDED = {
@@ -65,7 +65,7 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
     budget = f", {percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
     for name, text in (
         ("on", f"{name_testbed(header.testbed)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
-        ("runs", f"{standing.runs}, {standing.failed_runs} of them failed"),
+        ("runs", f"{standing.runs:,}, {standing.failed_runs:,} of them failed"),
         ("phases", _phases(standing)),
         ("lost", lost_words(status.lost_runs)),
         ("time", f"{format_seconds(standing.elapsed_seconds)} of testbed time{budget}"),
@@ -87,7 +87,8 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
 def _phases(standing: CampaignProgress) -> str:
     if not standing.further_phases:
         return ""
-    return f"{format_number(standing.runs / standing.set_ups, '.1f')} runs on each of {standing.set_ups} set-ups"
+    per_set_up = format_number(standing.runs / standing.set_ups, ".1f")
+    return f"{per_set_up} runs on each of {format_count(standing.set_ups, 'set-up')}"
 
 
 def _life(status: CampaignStatus) -> str:
