@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from collie.app.adapters import Adapters, CampaignRecord
+from collie.campaign.choice import GATE
 from collie.campaign.progress import (
     HEARTBEAT_SECONDS,
     CampaignProgress,
@@ -55,6 +56,17 @@ class CampaignStatus:
     standing: CampaignProgress
     anomalies: tuple[Anomaly, ...]
     lost_runs: int = 0
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether the campaign is a gate."""
+        return GATE in self.header.settings
+
+    @property
+    def answer(self) -> str | None:
+        """The answer of a gate that has ended: `failed: 1 new`. None without one."""
+        answer = self.heartbeat.answer if self.heartbeat else None
+        return answer.words if answer else None
 
 
 def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> CampaignStatus:

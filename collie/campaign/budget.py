@@ -35,6 +35,14 @@ class Budget:
         by_runs = runs / self.runs if self.runs else 0.0
         return min(1.0, max(by_time, by_runs))
 
+    @property
+    def as_option(self) -> str:
+        """The value of `--budget`, times in whole minutes: `45m`, `3h`, `800runs`."""
+        if self.runs is not None:
+            return f"{self.runs}runs"
+        minutes = math.ceil(self.seconds / 60)
+        return f"{minutes}m" if minutes % 60 else f"{minutes // 60}h"
+
     def __str__(self) -> str:
         return format_count(self.runs, "run") if self.runs is not None else format_seconds(self.seconds)
 

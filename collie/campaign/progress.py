@@ -286,10 +286,18 @@ class ProcessState(StrEnum):
 
 
 @dataclass(frozen=True)
+class Answer:
+    """The answer of a gate: `failed: 1 new, 20 still there`, and the exit code that it stands for."""
+
+    words: str
+    exit_code: int
+
+
+@dataclass(frozen=True)
 class Heartbeat:
     """A sign of life of a process. `began` is the process's start, `updated` this sign's time (RFC 3339, UTC).
 
-    `ended_by` is `budget` or another reason of the end, `error` the message of a failure.
+    `ended_by` is `budget` or another reason of the end, `error` the message of a failure. `answer` is that of a gate.
     """
 
     state: ProcessState
@@ -300,6 +308,7 @@ class Heartbeat:
     standing: CampaignProgress = field(default_factory=CampaignProgress)
     ended_by: str | None = None
     error: str | None = None
+    answer: Answer | None = None
 
     @property
     def updated_at(self) -> datetime:

@@ -50,6 +50,11 @@ _PASS, _FAIL = "pass", "fail"
     help="A campaign to compare with, or the campaign.sqlite in it.",
     type=CAMPAIGN,
 )
+@click.option(
+    "--accept-failed-baseline",
+    is_flag=True,
+    help="Take a gate that failed as the baseline, with what it found new or worse.",
+)
 @click.option("--baseline-hosts", metavar="FILE", help="Inventory on which the baseline can be measured now, in turn.")
 @click.option(
     "--under-test",
@@ -158,7 +163,8 @@ def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, b
     choice = gates.recorded_gate(ADAPTERS, directory)
     safety = replaced(choice.search.safety, safety_limits(options))
     search = dataclasses.replace(choice.search, safety=safety, shared_port=options["shared_port"])
-    return dataclasses.replace(choice, search=search), baselines.read_baseline(ADAPTERS, choice.baseline), directory
+    baseline = baselines.read_baseline(ADAPTERS, choice.baseline, accept_failed=True)  # the gate has begun with it
+    return dataclasses.replace(choice, search=search), baseline, directory
 
 
 def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, baselines.Baseline, Path]:
@@ -171,7 +177,7 @@ def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, ba
     under_test = tuple(word.strip() for word in options["under_test"].split(",") if word.strip())
     if not under_test:
         raise UsageError("--under-test names nothing; write --under-test firmware, or leave it out")
-    baseline = baselines.read_baseline(ADAPTERS, options["baseline"])
+    baseline = baselines.read_baseline(ADAPTERS, options["baseline"], accept_failed=options["accept_failed_baseline"])
     search = dataclasses.replace(
         baseline.choice,
         testbed=changed_testbed(baseline.choice.testbed, ctx),

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from collie.app.status import CampaignStatus, Life, lost_words, status as campaign_status, write_status_metrics
-from collie.campaign.choice import GATE
 from collie.campaign.progress import CampaignProgress
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
@@ -64,6 +63,7 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
     yield f"{status.directory}: {_life(status)}"
     budget = f", {percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
     for name, text in (
+        ("answer", status.answer and f"gate {status.answer}"),
         ("on", f"{name_testbed(header.testbed)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
         ("runs", f"{standing.runs:,}, {standing.failed_runs:,} of them failed"),
         ("phases", _phases(standing)),
@@ -121,7 +121,7 @@ def _go_on(status: CampaignStatus) -> str:
     if status.life not in {*_BROKEN, Life.INTERRUPTED}:
         return ""
     settings = status.header.settings
-    return go_on("gate" if GATE in settings else "search", status.directory, settings.get("scheduler"))
+    return go_on("gate" if status.is_gate else "search", status.directory, settings.get("scheduler"))
 
 
 def _as_json(status: CampaignStatus) -> dict[str, Any]:
@@ -138,6 +138,7 @@ def _as_json(status: CampaignStatus) -> dict[str, Any]:
         if heartbeat
         else None,
         "lost_runs": status.lost_runs,
+        "answer": status.answer,
         "ended_by": heartbeat.ended_by if heartbeat else None,
         "error": heartbeat.error if heartbeat else None,
         "testbed": dict(header.testbed),

@@ -58,6 +58,20 @@ def test_what_is_too_little_for_a_search_goes_to_the_neighbours() -> None:
     assert "nothing was searched" in render_gate_text(summary, CONTEXT)
 
 
+def test_a_budget_that_is_too_small_names_one_that_is_not() -> None:
+    """The named budget decides what this one left open, and searches."""
+    small, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=3)
+    assert changes(small)["a2"] is Change.INCONCLUSIVE
+    assert small.needed is not None
+    assert f"; --budget {small.needed.as_option} would decide every anomaly" in render_gate_text(small, CONTEXT)
+    assert small.needed.runs is not None
+    enough, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=small.needed.runs)
+    assert changes(enough)["a2"] is Change.STILL
+    assert enough.search is not None
+    assert enough.needed is None
+    assert "--budget" not in render_gate_text(enough, CONTEXT)
+
+
 def test_a_neighbour_that_lost_its_health_is_new() -> None:
     anything = Planted(Mfs((Condition("sge_count", Op.AT_MOST, 7), Condition("loopback", Op.EQUAL, False))))
     summary, _ = gate(FakeTestbed((*BOTH, anything)), FakeTestbed(BOTH), budget=60)
