@@ -29,6 +29,10 @@ class Budget:
         """Whether no further run can begin."""
         return elapsed_seconds >= self.seconds or (self.runs is not None and runs >= self.runs)
 
+    def is_within(self, other: Budget) -> bool:
+        """Whether another budget allows all that this one does."""
+        return self.seconds <= other.seconds and (self.runs or math.inf) <= (other.runs or math.inf)
+
     def share(self, elapsed_seconds: float, runs: int) -> float:
         """Return the used share, 0..1."""
         by_time = elapsed_seconds / self.seconds if self.seconds else 1.0

@@ -76,7 +76,7 @@ _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
     help=f"Output: {', '.join(_SUFFIXES)}. Repeatable. The .json is always written.  [default: sweep-X-Y.svg]",
 )
 @click.option("--resume", is_flag=True, help="Do not repeat the points that the .json has.")
-@click.option("--against", metavar="FILE.json", help="Draw another sweep behind this one.")
+@click.option("--against", metavar="FILE.json", help="Draw another sweep over the same dimensions behind this one.")
 @click.option("--space", metavar="NAME|FILE", help="Gives dimensions and plain values.  [default: as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
 @noise_seed_option
@@ -104,7 +104,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     choice = rerun_choice(then or SearchChoice(), ctx)
     fixes = _fixes(options["fixes"])
     base = load(inputs.narrowed_space_of(ADAPTERS, choice)).with_(**fixes)
-    wanted = SweepChoice(options["x"], options["y"], base, tuple(fixes), options["halvings"], record)
+    wanted = SweepChoice(
+        options["x"], options["y"], base, tuple(fixes), options["halvings"], record, against.path if against else None
+    )
     with ConsoleProgress() as progress:
         swept = run_sweep(ADAPTERS, choice, wanted, earlier, progress)
     for path in paths:
@@ -119,8 +121,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _paths(options: dict[str, Any]) -> list[Path]:
-    axes = [text.partition("=")[0].strip() for text in (options["x"], options["y"]) if text]
-    paths = [Path(path) for path in options["paths"]] or [Path(f"sweep-{'-'.join(axes)}.svg")]
+    paths = [Path(path) for path in options["paths"]] or [Path(f"sweep-{'-'.join(_axes(options))}.svg")]
     for path in paths:
         if path.suffix.lower() not in _SUFFIXES:
             raise UsageError(f"-o {path} should end in one of {', '.join(_SUFFIXES)}")
@@ -130,15 +131,21 @@ def _paths(options: dict[str, Any]) -> list[Path]:
     return paths
 
 
+def _axes(options: dict[str, Any]) -> list[str]:
+    return [text.partition("=")[0].strip() for text in (options["x"], options["y"]) if text]
+
+
 def _against(options: dict[str, Any], paths: list[Path]) -> SweepRecord | None:
     if options["against"] is None:
         return None
     if not any(path.suffix.lower() in (*_FIGURES, ".html") for path in paths):
         raise UsageError("--against is for figures; give an -o that ends in .svg, .png or .html")
     other = read_sweep(Path(options["against"]))
-    own = options["x"].partition("=")[0].strip()
-    if other.axes[0] != own:
-        raise UsageError(f"--against {other.path} is over {other.axes[0]} and this sweep over {own}")
+    own = _axes(options)
+    if other.axes[0] != own[0] or not set(other.axes) <= set(own):
+        raise UsageError(
+            f"--against {other.path} is over {' and '.join(other.axes)} and this sweep over {' and '.join(own)}"
+        )
     return other
 
 
