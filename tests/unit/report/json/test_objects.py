@@ -290,7 +290,7 @@ def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Rep
     found = replace(reproduction, controls=(still,), uncontrolled=())
     assert through_json(render_reproduction("nsdi22-01", found))["controls"][0]["explains"] is False
     assert render_trials("nsdi22-01", found, ()).splitlines()[-4:-2] == [
-        "without qps >= 64: pause in 2 of 3 runs, normal in 0, inconclusive in 1",
+        "without qps >= 64 (opcode WRITE and qps 8): pause in 2 of 3 runs, normal in 0, inconclusive in 1",
         "    still shows without qps >= 64: that condition does not explain it",
     ]
     void = replace(still, readings=(RunReading(inconclusive("link changed")),) * 3)

@@ -266,7 +266,7 @@ def test_a_reproduction_is_printed_with_its_controls(reproduction: Reproduction)
         "    inconclusive: link changed",
         "    delivered: 50 Mbit/s (40 Mbit/s to 60 Mbit/s); severity: 30% (20% to 40%)",
         "too little is on record of which counters it raised when it was found, so they are not compared",
-        "without qps >= 64: pause in 0 of 3 runs, normal in 3",
+        "without qps >= 64 (opcode WRITE and qps 8): pause in 0 of 3 runs, normal in 3",
         "    delivered: 1 Gbit/s",
         "no value of the space breaks opcode == SEND alone",
         "what it was found on is not on record, so nothing can be said of what differs",
