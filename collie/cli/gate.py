@@ -18,7 +18,7 @@ from collie.campaign.budget import parse_budget
 from collie.campaign.choice import GateChoice
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import SafetyRecord, replaced
-from collie.cli.base import CollieCommand
+from collie.cli.base import INTERRUPTED, CollieCommand, print_error
 from collie.cli.named import CAMPAIGN
 from collie.cli.options import (
     CHANCE,
@@ -119,13 +119,13 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
             from collie.report.ci.junit import write_failed_junit
 
             write_failed_junit(options["junit"], context, str(error))
-        click.echo(f"collie: {error}{_go_on(directory)}", err=True)
+        print_error(f"{error}{_go_on(directory)}", error.exit_code, as_json=output == "json")
         _print_safety(safety)
         return error.exit_code
     except KeyboardInterrupt:
-        click.echo(f"interrupted{_go_on(directory)}", err=True)
+        print_error(f"interrupted{_go_on(directory)}", INTERRUPTED, as_json=output == "json")
         _print_safety(safety)
-        return 130
+        return INTERRUPTED
     code = summary.exit_code(inconclusive_fails=context.inconclusive_fails)
     now = opened.candidate.info.fingerprints
     differences = compare(baseline.fingerprints_of(now), now)
