@@ -16,6 +16,7 @@ from collie.campaign.single_run import JudgedRun, SingleRunSession
 from collie.ports import Measured, ProgressSink
 from collie.search.discriminating_counters import rank
 from collie.search.likely_cause import DiscriminatingCounter
+from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
 
 
@@ -24,7 +25,8 @@ class Diagnosed:
     """A diagnosis with what else is known.
 
     Attributes:
-        telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
+        telling, hint: counters that moved most against healthy traffic, and the cause that they suggest with the
+            conditions of the first known anomaly, or of the changes that cure.
         known: known anomalies whose conditions the workload meets.
         runs, elapsed_seconds: what it took on the testbed, plain siblings included.
     """
@@ -45,9 +47,9 @@ def diagnose_workload(
     known = known_anomalies(adapters, against, choice.testbed.subsystem if choice.testbed.is_simulated else None)
     with open_session(adapters, choice, sink) as session:
         found = drive(session, workload)
-        telling, hint = _counters(session, found)
+        covering = _covering(known, found)
+        telling, hint = _counters(session, found, covering[0].mfs if covering else suspected_set(found, session.space))
         runs, seconds = session.runs, session.elapsed_seconds
-    covering = tuple(each for each in known if each.mfs.covers(found.run.workload)) if found.is_anomalous else ()
     return Diagnosed(found, telling, hint, covering, runs, seconds, session.safety)
 
 
@@ -64,9 +66,27 @@ def drive(session: SingleRunSession, workload: Workload) -> Diagnosis:
         return found
 
 
-def _counters(session: SingleRunSession, found: Diagnosis) -> tuple[tuple[DiscriminatingCounter, ...], str]:
+def _covering(known: Sequence[Known], found: Diagnosis) -> tuple[Known, ...]:
+    """Return the known anomalies whose conditions the workload meets, first those that the advice breaks."""
+    if not found.is_anomalous:
+        return ()
+    covering = [each for each in known if each.mfs.covers(found.run.workload)]
+    advised = found.advised
+    return tuple(sorted(covering, key=lambda each: advised is not None and each.mfs.covers(advised.run.workload)))
+
+
+def _counters(
+    session: SingleRunSession, found: Diagnosis, conditions: Mfs
+) -> tuple[tuple[DiscriminatingCounter, ...], str]:
+    """Rank the counters against plain traffic or, where no verdict needed any, against the changes that cure.
+
+    `conditions` are those of a known anomaly if there is one, so that the hint does not contradict it.
+    """
     verdict = found.run.verdict
     if verdict is None or verdict.symptom is None or not isinstance(found.run.result, Measured):
         return (), ""
-    conditions = suspected_set(found, session.space)
-    return rank(found.run.result.measurement, session.plain, verdict.symptom, session.testbed.info.catalog, conditions)
+    cured = [
+        each.run.result.measurement for each in found.changes if each.cures and isinstance(each.run.result, Measured)
+    ]
+    reference = session.plain or cured
+    return rank(found.run.result.measurement, reference, verdict.symptom, session.testbed.info.catalog, conditions)

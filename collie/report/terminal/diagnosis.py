@@ -35,7 +35,7 @@ def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
         yield ""
         if diagnosed.telling:
             moved = ", ".join(f"{each.counter} ({each.component}, {times(each.factor)})" for each in diagnosed.telling)
-            yield f"moved most against plain traffic: {moved}"
+            yield f"moved most against healthy traffic: {moved}"
         if diagnosed.hint:
             yield f"likely: {diagnosed.hint}"
         for known in diagnosed.known:

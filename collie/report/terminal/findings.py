@@ -13,6 +13,7 @@ from rich.text import Text
 from collie.campaign.budget import Budget
 from collie.report.quantities import percent
 from collie.search.anomaly import Anomaly
+from collie.search.likely_cause import component
 from collie.workloads.units import format_count, format_seconds
 
 _HEADS = ("id", "severity", "symptom", "found after", "shows in", "where, and when")
@@ -84,9 +85,10 @@ def _row(anomaly: Anomaly) -> tuple[str, ...]:
         shows, where = "", f"{_UNEXPLAINED}: {anomaly.workload.qp_type} {anomaly.workload.opcode}"
     else:
         shows = f"{anomaly.fresh_shows} of {anomaly.fresh_runs}" if anomaly.fresh_runs else ""
-        component = f"{anomaly.telling[0].component}: " if anomaly.telling else ""
+        blamed = component(anomaly.telling, anomaly.mfs)
+        place = f"{blamed}: " if blamed else ""
         unfinished = "" if anomaly.complete else f"{_UNEXPLAINED} to the end: "
-        where = f"{unfinished}{component}{anomaly.mfs}"
+        where = f"{unfinished}{place}{anomaly.mfs}"
     found = format_seconds(anomaly.found_at_seconds)
     return anomaly.id, percent(anomaly.severity), anomaly.symptom.words, found, shows, where
 
