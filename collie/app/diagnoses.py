@@ -12,7 +12,7 @@ from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
 from collie.campaign.diagnose import Diagnosis, diagnose, suspected_set
 from collie.campaign.safety import SafetyRecord
-from collie.campaign.single_run import JudgedRun, SingleRunSession
+from collie.campaign.single_run import SingleRunSession
 from collie.ports import Measured, ProgressSink
 from collie.search.discriminating_counters import rank
 from collie.search.likely_cause import DiscriminatingCounter
@@ -41,25 +41,31 @@ class Diagnosed:
 
 
 def diagnose_workload(
-    adapters: Adapters, choice: SearchChoice, workload: Workload, against: str, sink: ProgressSink
+    adapters: Adapters,
+    choice: SearchChoice,
+    workload: Workload,
+    against: str,
+    sink: ProgressSink,
+    *,
+    every: bool = False,
 ) -> Diagnosed:
     """Diagnose a workload, and look it up `against` known anomalies (a collection or a campaign)."""
     known = known_anomalies(adapters, against, choice.testbed.subsystem if choice.testbed.is_simulated else None)
     with open_session(adapters, choice, sink) as session:
-        found = drive(session, workload)
+        found = drive(session, workload, every=every)
         covering = _covering(known, found)
         telling, hint = _counters(session, found, covering[0].mfs if covering else suspected_set(found, session.space))
         runs, seconds = session.runs, session.elapsed_seconds
     return Diagnosed(found, telling, hint, covering, runs, seconds, session.safety)
 
 
-def drive(session: SingleRunSession, workload: Workload) -> Diagnosis:
-    """Measure what the diagnosis of a workload asks for."""
-    batches = diagnose(workload, session.space)
-    batch: Sequence[Workload] = next(batches)
+def drive(session: SingleRunSession, workload: Workload, *, every: bool = False) -> Diagnosis:
+    """Measure what the diagnosis of a workload asks for, with `every` change if wanted."""
+    batches = diagnose(workload, session.space, every=every)
+    batch = next(batches)
     try:
         while True:
-            runs: Sequence[JudgedRun] = session.measure_together(batch) if batch else ()
+            runs = session.measure_together(batch.workloads, until_normal=batch.until_cure)
             batch = batches.send(runs)
     except StopIteration as stop:
         found: Diagnosis = stop.value

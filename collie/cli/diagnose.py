@@ -30,19 +30,32 @@ from collie.wiring import ADAPTERS
     help="Known anomalies to look the workload up in.",
     type=KNOWN,
 )
+@click.option(
+    "--every-change",
+    is_flag=True,
+    help="Try changes that are dearer than one that cures, too, and smaller steps of each.",
+)
 @click.option("--space", metavar="NAME|FILE", help="Gives plain values and steps.  [default: as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
 @noise_seed_option
 @run_options
 @click.pass_context
 def command(
-    ctx: click.Context, /, name: str | None, line: str | None, against: str, output: str, **_options: Any
+    ctx: click.Context,
+    /,
+    name: str | None,
+    line: str | None,
+    against: str,
+    every_change: bool,
+    output: str,
+    **_options: Any,
 ) -> int:
     """Find out why a workload is slow: which dimension costs how much, and the cheapest change that mends it.
 
     Measures the workload, then the workload with one dimension after another changed towards plain traffic, as phases
-    of few set-ups. WORKLOAD is named as for `collie measure`. An application with ranges of values is for `collie
-    check`. Exits 4 when the workload itself could not be judged.
+    of few set-ups, the cheapest change first. What is dearer than a change that cures is left out. WORKLOAD is named as
+    for `collie measure`. An application with ranges of values is for `collie check`. Exits 4 when the workload itself
+    could not be judged.
 
     \b
     collie diagnose nsdi22-04
@@ -59,7 +72,7 @@ def command(
     choice = rerun_choice(then or SearchChoice(), ctx)
     workload = load(inputs.narrowed_space_of(ADAPTERS, choice))
     with ConsoleProgress() as progress:
-        diagnosed = diagnose_workload(ADAPTERS, choice, workload, against, progress)
+        diagnosed = diagnose_workload(ADAPTERS, choice, workload, against, progress, every=every_change)
     if output == "json":
         print_json(with_safety(diagnosis_json(diagnosed), diagnosed.safety))
     else:

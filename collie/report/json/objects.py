@@ -186,6 +186,7 @@ def render_diagnosis(diagnosed: Diagnosed) -> Json:
         "kept": [_change(each) for each in found.kept],
         "changes": [_change(each) for each in found.changes],
         "advised": _change(found.advised) if found.advised else None,
+        "untried": list(found.untried),
         "discriminating_counters": plain(diagnosed.telling),
         "hint": diagnosed.hint,
         "known": [{"id": each.id, "sentence": each.sentence, "remedy": each.cure or None} for each in diagnosed.known],

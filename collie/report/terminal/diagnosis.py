@@ -58,6 +58,8 @@ def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
     width = max(len(told) for told, _, _ in rows)
     for told, outcome, change in rows:
         yield Text(f"    {told:{width}}  {outcome}", "green" if change.cures else "dim")
+    if found.untried:
+        yield Text(f"    not tried, because one that cures is cheaper: {', '.join(found.untried)}", "dim")
     if (more := len(found.changes) - len(rows)) > 0:
         yield Text(f"    and {more} more, see --format json", "dim")
 
