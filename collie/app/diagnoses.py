@@ -1,21 +1,23 @@
-"""Why one workload is slow on a testbed."""
+"""Why a workload, or an application, is slow on a testbed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from collie.advise.corners import Corner, corners
 from collie.advise.overlap import Known
 from collie.app.adapters import Adapters
-from collie.app.checks import known_anomalies
+from collie.app.checks import application_named, known_anomalies
 from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
 from collie.campaign.diagnose import Diagnosis, diagnose, suspected_set
 from collie.campaign.safety import SafetyRecord
-from collie.campaign.single_run import SingleRunSession
+from collie.campaign.single_run import JudgedRun, SingleRunSession
 from collie.ports import Measured, ProgressSink
 from collie.search.discriminating_counters import rank
 from collie.search.likely_cause import DiscriminatingCounter
+from collie.workloads.application import Application
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
 
@@ -40,6 +42,22 @@ class Diagnosed:
     safety: SafetyRecord | None
 
 
+@dataclass(frozen=True)
+class DiagnosedApplication:
+    """The corners of an application as measured, and for each kind of traffic the diagnosis of the worst that is slow.
+
+    Attributes:
+        runs, elapsed_seconds: what all of it took on the testbed.
+    """
+
+    application: Application
+    corners: tuple[tuple[Corner, JudgedRun], ...]
+    diagnoses: tuple[tuple[Corner, Diagnosed], ...]
+    runs: int
+    elapsed_seconds: float
+    safety: SafetyRecord | None
+
+
 def diagnose_workload(
     adapters: Adapters,
     choice: SearchChoice,
@@ -50,13 +68,55 @@ def diagnose_workload(
     every: bool = False,
 ) -> Diagnosed:
     """Diagnose a workload, and look it up `against` known anomalies (a collection or a campaign)."""
-    known = known_anomalies(adapters, against, choice.testbed.subsystem if choice.testbed.is_simulated else None)
+    known = _known(adapters, choice, against)
     with open_session(adapters, choice, sink) as session:
-        found = drive(session, workload, every=every)
-        covering = _covering(known, found)
-        telling, hint = _counters(session, found, covering[0].mfs if covering else suspected_set(found, session.space))
-        runs, seconds = session.runs, session.elapsed_seconds
-    return Diagnosed(found, telling, hint, covering, runs, seconds, session.safety)
+        found = _diagnosed(session, workload, known, every=every)
+    return replace(found, safety=session.safety)
+
+
+def diagnose_application(
+    adapters: Adapters, choice: SearchChoice, name: str, against: str, sink: ProgressSink, *, every: bool = False
+) -> DiagnosedApplication:
+    """Measure the corners of an application, and diagnose the worst of each kind of traffic.
+
+    `choice` has the application as its space, so that every change stays within its values.
+    """
+    known = _known(adapters, choice, against)
+    application = application_named(adapters, name)
+    chosen = corners(application, known)
+    with open_session(adapters, choice, sink) as session:
+        runs = session.measure_together([each.workload for each in chosen])
+        measured = tuple(zip(chosen, runs, strict=True))
+        diagnoses = tuple(
+            (corner, _diagnosed(session, corner.workload, known, every=every)) for corner in _worst(measured)
+        )
+        made, seconds = session.runs, session.elapsed_seconds
+    return DiagnosedApplication(application, measured, diagnoses, made, seconds, session.safety)
+
+
+def _worst(measured: Sequence[tuple[Corner, JudgedRun]]) -> list[Corner]:
+    """Return the most severe anomalous corner of each kind of traffic."""
+    worst: dict[str, tuple[float, Corner]] = {}
+    for corner, run in measured:
+        if run.verdict is not None and run.verdict.is_anomalous:
+            severity = run.verdict.severity
+            if corner.traffic not in worst or severity > worst[corner.traffic][0]:
+                worst[corner.traffic] = (severity, corner)
+    return [corner for _, corner in worst.values()]
+
+
+def _known(adapters: Adapters, choice: SearchChoice, against: str) -> tuple[Known, ...]:
+    return known_anomalies(adapters, against, choice.testbed.subsystem if choice.testbed.is_simulated else None)
+
+
+def _diagnosed(session: SingleRunSession, workload: Workload, known: Sequence[Known], *, every: bool) -> Diagnosed:
+    runs, seconds = session.runs, session.elapsed_seconds
+    found = drive(session, workload, every=every)
+    covering = _covering(known, found)
+    telling, hint = _counters(session, found, covering[0].mfs if covering else suspected_set(found, session.space))
+    return Diagnosed(
+        found, telling, hint, covering, session.runs - runs, session.elapsed_seconds - seconds, session.safety
+    )
 
 
 def drive(session: SingleRunSession, workload: Workload, *, every: bool = False) -> Diagnosis:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from collie.app.diagnoses import Diagnosed
+from collie.advise.corners import Corner
+from collie.app.diagnoses import Diagnosed, DiagnosedApplication
 from collie.campaign.diagnose import Change, changed_values
 from collie.campaign.single_run import JudgedRun
 from collie.detect.reading import reading_of
@@ -22,6 +23,36 @@ _MOST_ROWS = 12
 def render_diagnosis(diagnosed: Diagnosed) -> str:
     """Return what a workload shows, which changes help how much, and what else is known."""
     return styled(_lines(diagnosed))
+
+
+def render_application(diagnosed: DiagnosedApplication) -> str:
+    """Return how the corners of an application do, and the diagnoses of those that are slow."""
+    return styled(_application_lines(diagnosed))
+
+
+def _application_lines(diagnosed: DiagnosedApplication) -> Iterator[Line]:
+    application = diagnosed.application
+    yield Text(f"{application.id}: {application.title}", "bold")
+    names = [_name(corner) for corner, _ in diagnosed.corners]
+    width = max(map(len, names), default=0)
+    for name, (_, run) in zip(names, diagnosed.corners, strict=True):
+        yield f"    {name:{width}}  {_verdict(run)}"
+    for corner, each in diagnosed.diagnoses:
+        yield from ("", Text(_name(corner), "bold"), *_lines(each))
+    if not diagnosed.diagnoses:
+        yield "no corner of its traffic is slow; `collie search --space` looks between them"
+    yield Text(f"in all {runs(diagnosed.runs)}, {format_seconds(diagnosed.elapsed_seconds)} of testbed time", "dim")
+
+
+def _name(corner: Corner) -> str:
+    return f"{corner.traffic}, {corner.why}"
+
+
+def _verdict(run: JudgedRun) -> str:
+    verdict = run.verdict
+    if verdict is None:
+        return "could not be measured"
+    return f"{verdict.outcome}: {verdict.reason}" if verdict.is_inconclusive or verdict.is_anomalous else "normal"
 
 
 def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
