@@ -21,7 +21,7 @@ from collie.detect.symptom import Symptom
 from collie.errors import StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.inventory.under_test import ALIASES, EVERYTHING, beyond, known_words
-from collie.ports import Testbed
+from collie.ports import CAMPAIGN_FILE, Testbed
 from collie.search.anomaly import Anomaly
 from collie.suggest import did_you_mean
 
@@ -59,7 +59,7 @@ def read_baseline(adapters: Adapters, name: str, *, accept_failed: bool = False)
         UsageError: the campaign is a gate that failed.
     """
     path = Path(name)
-    directory = path.parent if path.name == "campaign.sqlite" else path
+    directory = path.parent if path.name == CAMPAIGN_FILE else path
     with adapters.records.read(directory) as store:
         last = adapters.records.heartbeat(directory)
         if last is not None and last.state is ProcessState.RUNNING:

@@ -22,7 +22,7 @@ from collie.errors import StoreError, UsageError
 from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.perftest.parse import read as read_perftest
-from collie.ports import RunRecord
+from collie.ports import CAMPAIGN_FILE, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -107,7 +107,7 @@ def case_named(adapters: Adapters, name: str) -> NamedCase:
         return _bundled(adapters, Path(name))
     if _is_prototype(name):
         return _found_by_prototype(adapters, name)
-    if os.path.lexists(Path(name) / "campaign.sqlite"):
+    if os.path.lexists(Path(name) / CAMPAIGN_FILE):
         with adapters.records.read(Path(name)) as store:
             found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
         raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")

@@ -20,7 +20,7 @@ from collie.campaign.progress import (
     failure_of,
 )
 from collie.errors import StoreError
-from collie.ports import CampaignHeader
+from collie.ports import CAMPAIGN_FILE, CampaignHeader
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count
 
@@ -109,7 +109,7 @@ def lost_words(runs: int) -> str:
         return ""
     return (
         f"{format_count(runs, 'run')} that the last process told of {'is' if runs == 1 else 'are'} on "
-        "record no more (was campaign.sqlite-wal deleted, or an older copy put in place?); a campaign that goes on "
+        f"record no more (was {CAMPAIGN_FILE}-wal deleted, or an older copy put in place?); a campaign that goes on "
         "makes them again"
     )
 

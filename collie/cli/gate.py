@@ -37,6 +37,7 @@ from collie.cli.options import (
 from collie.cli.progress import ConsoleProgress
 from collie.errors import LabError, StoreUnwritable, TestbedError, UsageError
 from collie.inventory.fingerprint import compare
+from collie.ports import CAMPAIGN_FILE
 from collie.report.terminal.gate import GateContext, render_gate, render_gate_text
 from collie.wiring import ADAPTERS
 
@@ -47,7 +48,7 @@ _PASS, _FAIL = "pass", "fail"
 @click.option(
     "--baseline",
     metavar="CAMPAIGN|FILE",
-    help="A campaign to compare with, or the campaign.sqlite in it.",
+    help=f"A campaign to compare with, or the {CAMPAIGN_FILE} in it.",
     type=CAMPAIGN,
 )
 @click.option(
@@ -147,7 +148,7 @@ def _print_safety(safety: Mapping[str, SafetyRecord]) -> None:
 
 
 def _go_on(directory: Path) -> str:
-    if not os.path.isfile(directory / "campaign.sqlite"):
+    if not os.path.isfile(directory / CAMPAIGN_FILE):
         return ""
     return f"; all measurements are kept, resume with: {go_on('gate', directory)}"
 

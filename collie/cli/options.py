@@ -24,6 +24,7 @@ from collie.content.locate import ContentKind
 from collie.errors import UsageError
 from collie.files import open_output, require_output
 from collie.inventory.safety import SafetyLimits
+from collie.ports import CAMPAIGN_FILE
 from collie.report.ci.prometheus import SUFFIX
 from collie.workloads.units import parse_rate, parse_seconds
 
@@ -374,6 +375,6 @@ def existing_campaign(path: str) -> Path:
     directory = Path(path)
     if path == LAST and not os.path.lexists(directory):
         raise UsageError("there is no campaign below this folder that `last` could mean; name its directory")
-    if not os.path.lexists(directory / "campaign.sqlite"):  # the store reports a path that is no regular file
-        raise UsageError(f"{path} holds no campaign (no campaign.sqlite in it)")
+    if not os.path.lexists(directory / CAMPAIGN_FILE):  # the store reports a path that is no regular file
+        raise UsageError(f"{path} holds no campaign (no {CAMPAIGN_FILE} in it)")
     return directory
