@@ -50,6 +50,15 @@ def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice | None, 
     return named.choice, lambda _space: named.case.workload
 
 
+def workload_given(
+    adapters: Adapters, name: str | None, line: str | None
+) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
+    """Return what `workload_named` does, for a name or else a perftest command line. Without both: plain traffic."""
+    if name is not None:
+        return workload_named(adapters, name)
+    return None, lambda space: space.base if line is None else workload_of_perftest(line, space)
+
+
 def workload_of_perftest(line: str, space: Space) -> Workload:
     """Read a perftest command line. Assumptions are logged."""
     reading = read_perftest(line)

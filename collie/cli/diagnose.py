@@ -14,8 +14,9 @@ from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import SafetyRecord
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY, KNOWN
-from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
+from collie.cli.options import print_json, print_safety
 from collie.cli.progress import ConsoleProgress
+from collie.cli.rerun import perftest_option, rerun_choice, rerun_options
 from collie.detect.symptom import Verdict
 from collie.errors import UsageError
 from collie.report.json.diagnosis import render_application as application_json, render_diagnosis as diagnosis_json
@@ -26,7 +27,7 @@ from collie.wiring import ADAPTERS
 
 @click.command("diagnose", cls=CollieCommand)
 @click.argument("name", metavar="[WORKLOAD|APPLICATION]", required=False, type=ANOMALY)
-@click.option("--perftest", "line", metavar="LINE", help="A perftest command line in place of a workload.")
+@perftest_option
 @click.option(
     "--against",
     default="nsdi22",
@@ -40,10 +41,7 @@ from collie.wiring import ADAPTERS
     is_flag=True,
     help="Try changes that are dearer than one that cures, too, and smaller steps of each.",
 )
-@click.option("--space", metavar="NAME|FILE", help="Gives plain values and steps.  [default: as in search]")
-@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
-@noise_seed_option
-@run_options
+@rerun_options("plain values and steps")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -72,11 +70,7 @@ def command(
         raise UsageError("name one workload, or paste one command line after --perftest")
     if name is not None and names_application(ADAPTERS, name):
         return _application(ctx, name, against, output, every=every_change)
-    then, load = (
-        cases.workload_named(ADAPTERS, name)
-        if name is not None
-        else (None, lambda space: cases.workload_of_perftest(str(line), space))
-    )
+    then, load = cases.workload_given(ADAPTERS, name, line)
     choice = rerun_choice(then or SearchChoice(), ctx)
     workload = load(inputs.narrowed_space_of(ADAPTERS, choice))
     with ConsoleProgress() as progress:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,17 @@ from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
 from collie.cli.options import (
-    noise_seed_option,
     output_file,
     print_json,
     print_safety,
     require_writable,
-    rerun_choice,
-    run_options,
 )
 from collie.cli.progress import ConsoleProgress
+from collie.cli.rerun import perftest_option, rerun_choice, rerun_options
 from collie.errors import UsageError
 from collie.report.terminal import sweep as words
 from collie.wiring import ADAPTERS
 from collie.workloads.narrowing import parse_fixes
-from collie.workloads.space import Space
-from collie.workloads.workload import Workload
 
 _FIGURES = (".svg", ".png")
 _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
@@ -52,7 +47,7 @@ _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
     shell_complete=complete.dimensions("="),
 )
 @click.option("--workload", "name", metavar="WORKLOAD", type=ANOMALY, help="What the axes vary.  [default: plain]")
-@click.option("--perftest", "line", metavar="LINE", help="A perftest command line in place of a workload.")
+@perftest_option
 @click.option(
     "--fix",
     "fixes",
@@ -77,10 +72,7 @@ _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
 )
 @click.option("--resume", is_flag=True, help="Do not repeat the points that the .json has.")
 @click.option("--against", metavar="FILE.json", help="Draw another sweep over the same dimensions behind this one.")
-@click.option("--space", metavar="NAME|FILE", help="Gives dimensions and plain values.  [default: as in search]")
-@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
-@noise_seed_option
-@run_options
+@rerun_options("dimensions and plain values")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Measure a workload along one or two dimensions: curves or a map, with the cliffs marked and their places refined.
@@ -100,7 +92,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     against = _against(options, paths)
     record = next((path for path in paths if path.suffix.lower() == ".json"), paths[0].with_suffix(".json"))
     earlier = _earlier(record, resume=options["resume"])
-    then, load = _workload(options["name"], options["line"])
+    then, load = cases.workload_given(ADAPTERS, options["name"], options["line"])
     choice = rerun_choice(then or SearchChoice(), ctx)
     fixes = _fixes(options["fixes"])
     base = load(inputs.narrowed_space_of(ADAPTERS, choice)).with_(**fixes)
@@ -156,14 +148,6 @@ def _earlier(record: Path, *, resume: bool) -> SweepRecord | None:
     if not record.exists():
         raise UsageError(f"there is no {record} to go on with; leave --resume out, or name the -o of that sweep")
     return read_sweep(record)
-
-
-def _workload(name: str | None, line: str | None) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
-    if name is not None:
-        return cases.workload_named(ADAPTERS, name)
-    if line is not None:
-        return None, lambda space: cases.workload_of_perftest(line, space)
-    return None, lambda space: space.base
 
 
 def _fixes(words: tuple[str, ...]) -> dict[str, Any]:
