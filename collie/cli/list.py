@@ -75,7 +75,7 @@ def _row(directory: Path, status: CampaignStatus) -> tuple[str, ...]:
 
 def _findings(status: CampaignStatus) -> str:
     if status.is_gate:
-        return f"gate {status.answer}" if status.answer else "gate, no answer yet"
+        return f"gate {status.answer}" if status.answer else "gate, no answer on record"
     causes = [anomaly for anomaly, _ in causes_of(status.anomalies)]
     if not causes:
         return "none"
