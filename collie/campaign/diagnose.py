@@ -117,24 +117,9 @@ def diagnose(workload: Workload, space: Space, *, every: bool = False) -> Batche
     kept: list[Change] = []
     start, first = workload, None
     while True:
-        changes: list[Change] = []
-        left: list[_Variant] = []
-        for variants in _rounds(start, space):
-            left = sorted(variants, key=_expected_steps(space))
-            while first is None or left:
-                before = [start] if first is None else []
-                runs = yield Batch([*before, *_workloads(left)], until_cure=first is None and not every)
-                if first is None:
-                    first, runs = runs[0], runs[1:]
-                    if not Diagnosis(first).is_anomalous:
-                        return Diagnosis(first)
-                changes += [_measured(each, run) for each, run in zip(left, runs, strict=False)]
-                left = left[len(runs) :]
-                if any(each.cures for each in changes):
-                    break
-            if any(each.cures for each in changes):
-                break
-        assert first is not None, "the first batch has the workload"
+        first, changes, left = yield from _until_cure(start, first, space, every=every)
+        if not Diagnosis(first).is_anomalous:
+            return Diagnosis(first)
         if any(each.cures for each in changes) or len(kept) + 1 >= _DEEPEST:
             break
         helped = _most_helpful(changes, kept[-1].run if kept else first)
@@ -142,7 +127,40 @@ def diagnose(workload: Workload, space: Space, *, every: bool = False) -> Batche
             break
         kept.append(helped)
         start = helped.run.workload
-    failed: list[Change] = []  # a cure that did not cure again is among them
+    return (
+        yield from _advised(Diagnosis(first, changes=tuple(changes), kept=tuple(kept)), start, left, space, every=every)
+    )
+
+
+def _until_cure(
+    start: Workload, first: JudgedRun | None, space: Space, *, every: bool
+) -> Generator[Batch, Sequence[JudgedRun], tuple[JudgedRun, list[Change], list[_Variant]]]:
+    """Measure changes of a workload round by round until one cures, with the workload itself unless it has its run.
+
+    Return the run of the workload, the changes, and the dearer ones of the last round that were left out.
+    """
+    changes: list[Change] = []
+    for variants in _rounds(start, space):
+        left = sorted(variants, key=_expected_steps(space))
+        while first is None or left:
+            before = [start] if first is None else []
+            runs = yield Batch([*before, *_workloads(left)], until_cure=first is None and not every)
+            if first is None:
+                first, runs = runs[0], runs[1:]
+                if not Diagnosis(first).is_anomalous:
+                    return first, [], []
+            changes += [_measured(each, run) for each, run in zip(left, runs, strict=False)]
+            left = left[len(runs) :]
+            if any(each.cures for each in changes):
+                return first, changes, left
+    assert first is not None, "the first batch has the workload"
+    return first, changes, []
+
+
+def _advised(found: Diagnosis, start: Workload, left: Sequence[_Variant], space: Space, *, every: bool) -> Batches:
+    """Measure the cures of a diagnosis again, the cheapest first, then those among the changes that were left out."""
+    failed: list[Change] = []
+    changes = list(found.changes)
     while True:
         cures = sorted((each for each in changes if each.cures), key=_expected_steps(space))
         for number, cure in enumerate(cures, start=1):
@@ -152,11 +170,11 @@ def diagnose(workload: Workload, space: Space, *, every: bool = False) -> Batche
             if advised is not None:
                 if every:
                     changes += yield from _smaller(cures[number:], start, space, again=False)
-                untried = tuple(dict.fromkeys(each.dimension for each in left))
                 ranked = _ranked([*failed, *changes], advised)
-                return Diagnosis(first, ranked, tuple(kept), advised, advised is tried[0], untried)
+                untried = tuple(dict.fromkeys(each.dimension for each in left))
+                return Diagnosis(found.run, ranked, found.kept, advised, advised is tried[0], untried)
         if not left:
-            return Diagnosis(first, _ranked([*failed, *changes], None), tuple(kept))
+            return Diagnosis(found.run, _ranked([*failed, *changes], None), found.kept)
         runs = yield Batch(_workloads(left))
         failed, changes = [*failed, *changes], [_measured(each, run) for each, run in zip(left, runs, strict=True)]
         left = []

@@ -183,7 +183,7 @@ class SingleRunSession:
         if verdict is not None:
             return verdict.is_normal
         alike = self._bounds.sibling(record.workload) == self._bounds.sibling(first.workload)
-        return alike and _delivered(measurement) >= _RECOVERED * _delivered(first.result.measurement)
+        return alike and _delivered(measurement) > _RECOVERED * _delivered(first.result.measurement)
 
     @property
     def elapsed_seconds(self) -> float:
