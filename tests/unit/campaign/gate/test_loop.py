@@ -10,7 +10,7 @@ from collie.detect.compare import Change
 from collie.detect.noise import Noise
 from collie.detect.reading import Sign
 from collie.detect.symptom import Symptom
-from collie.report.terminal.gate import describe_effect, render_gate_text
+from collie.report.terminal.gate import describe_effect, render_gate, render_gate_text
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
@@ -64,6 +64,7 @@ def test_a_budget_that_is_too_small_names_one_that_is_not() -> None:
     assert changes(small)["a2"] is Change.INCONCLUSIVE
     assert small.needed is not None
     assert f"; --budget {small.needed.as_option} would decide every anomaly" in render_gate_text(small, CONTEXT)
+    assert render_gate(small, CONTEXT, 1.0)["needed_budget"] == small.needed.as_option
     assert small.needed.runs is not None
     enough, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=small.needed.runs)
     assert changes(enough)["a2"] is Change.STILL
