@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound, Calibration
@@ -209,6 +209,10 @@ class Remote(Protocol):
 
     def close(self) -> None:
         """Close the connection."""
+
+
+CAMPAIGN_FILE: Final = "campaign.sqlite"
+"""The file by which a directory is known as that of a campaign. It is the record of a `CampaignStore`."""
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,20 @@ from collie.app.inputs import PAPER
 from collie.app.testbeds import open_testbed
 from collie.campaign.choice import GATE, SearchChoice, TestbedChoice
 from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of
-from collie.campaign.progress import ProcessState
+from collie.campaign.progress import Answer, ProcessState
 from collie.detect.bounds import Calibration
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.inventory.under_test import ALIASES, EVERYTHING, beyond, known_words
-from collie.ports import Testbed
+from collie.ports import CAMPAIGN_FILE, Testbed
 from collie.search.anomaly import Anomaly
 from collie.suggest import did_you_mean
 
 logger = logging.getLogger(__name__)
 
+_FAILED = 1
+"""Exit code of a gate that found something new or worse."""
 _OF_A_SEARCH = re.compile(r"a\d+")
 
 
@@ -47,16 +49,23 @@ class Baseline:
         return {host: self.fingerprints[host] for host in hosts} if known else self.fingerprints
 
 
-def read_baseline(adapters: Adapters, name: str) -> Baseline:
-    """Read a campaign as a baseline, from its directory or its file `campaign.sqlite`."""
+def read_baseline(adapters: Adapters, name: str, *, accept_failed: bool = False) -> Baseline:
+    """Read a campaign as a baseline, from its directory or its file `campaign.sqlite`.
+
+    A gate that failed is refused unless `accept_failed`: what it found new or worse would be part of the baseline, and
+    so pass in every later gate as still there.
+
+    Raises:
+        UsageError: the campaign is a gate that failed.
+    """
     path = Path(name)
-    directory = path.parent if path.name == "campaign.sqlite" else path
+    directory = path.parent if path.name == CAMPAIGN_FILE else path
     with adapters.records.read(directory) as store:
         last = adapters.records.heartbeat(directory)
         if last is not None and last.state is ProcessState.RUNNING:
             logger.warning("%s has not ended; the gate compares with what is on record so far", directory)
         if GATE in store.header.settings:
-            logger.warning("%s is itself a gate: what it found worse is part of this baseline", directory)
+            _examine_gate(directory, last.answer if last else None, accept_failed=accept_failed)
         kept = adapters.records.fingerprints(directory)
         if not kept:
             raise StoreError(
@@ -70,6 +79,18 @@ def read_baseline(adapters: Adapters, name: str) -> Baseline:
             store.calibration(),
             kept,
         )
+
+
+def _examine_gate(directory: Path, answer: Answer | None, *, accept_failed: bool) -> None:
+    if answer is not None and answer.exit_code != _FAILED:
+        return
+    if answer is not None and not accept_failed:
+        raise UsageError(
+            f"{directory} is a gate that {answer.words}; as a baseline it would let these pass as still there. Name "
+            "the baseline that it compared with, or accept them with --accept-failed-baseline"
+        )
+    told = answer.words if answer else "gave no answer"
+    logger.warning("%s is itself a gate that %s: what it found worse is part of this baseline", directory, told)
 
 
 def cases_of(adapters: Adapters, baseline: Baseline) -> tuple[GateCase, ...]:

@@ -157,17 +157,20 @@ def resume(
         store = on_failure.enter_context(adapters.records.open(directory))
         if GATE in store.header.settings:
             raise StoreError(f"{directory} is the record of a gate; go on with it by: collie gate --resume {directory}")
-        choice = SearchChoice.from_settings(store.header.settings)
+        began = SearchChoice.from_settings(store.header.settings)
         choice = dataclasses.replace(
-            choice,
-            budget=budget or choice.budget,
-            scheduler=chosen_scheduler(directory, choice.scheduler, scheduler),
-            safety=choice.safety if safety is None else replaced(choice.safety, safety),
+            began,
+            budget=budget or began.budget,
+            scheduler=chosen_scheduler(directory, began.scheduler, scheduler),
+            safety=began.safety if safety is None else replaced(began.safety, safety),
             shared_port=shared_port,
         )
         inputs = search_inputs(adapters, choice)
         if budget is not None:
             _refuse_less_than_used(inputs.budget, store)
+            before = search_inputs(adapters, began).budget
+            if not before.is_within(inputs.budget):
+                logger.warning("the budget of %s was %s and is now %s in all", directory, before, inputs.budget)
         lost = lost_runs(adapters, store)
         testbed = open_testbed(
             adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler, absent_ok=True

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from collie.errors import StoreError, UsageError
 from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.perftest.parse import read as read_perftest
+from collie.ports import CAMPAIGN_FILE, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -47,6 +48,15 @@ def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice | None, 
     if named.case.on is not None:
         logger.warning("%s shows only on a set-up for other workloads, too; `collie reproduce` makes it", name)
     return named.choice, lambda _space: named.case.workload
+
+
+def workload_given(
+    adapters: Adapters, name: str | None, line: str | None
+) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
+    """Return what `workload_named` does, for a name or else a perftest command line. Without both: plain traffic."""
+    if name is not None:
+        return workload_named(adapters, name)
+    return None, lambda space: space.base if line is None else workload_of_perftest(line, space)
 
 
 def workload_of_perftest(line: str, space: Space) -> Workload:
@@ -106,7 +116,7 @@ def case_named(adapters: Adapters, name: str) -> NamedCase:
         return _bundled(adapters, Path(name))
     if _is_prototype(name):
         return _found_by_prototype(adapters, name)
-    if os.path.lexists(Path(name) / "campaign.sqlite"):
+    if os.path.lexists(Path(name) / CAMPAIGN_FILE):
         with adapters.records.read(Path(name)) as store:
             found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
         raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")
@@ -167,10 +177,23 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         anomaly, calibration = found[identifier], store.calibration()
         hardware = adapters.records.fingerprints(campaign)
         catalog = _catalog_of(adapters, choice.testbed, hardware)
-        at_discovery = counters_at_discovery(store.runs(with_series=False), anomaly, catalog) if catalog else None
+        runs = list(store.runs(with_series=False))
+        at_discovery = counters_at_discovery(runs, anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header.testbed)
     case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery, anomaly.set_up)
-    return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint, _simplified(anomaly))
+    sentence = _sentence(anomaly, runs)
+    return NamedCase(case, choice, calibration, hardware, testbed, sentence, anomaly.hint, _simplified(anomaly))
+
+
+def _sentence(anomaly: Anomaly, runs: Iterable[RunRecord]) -> str:
+    """Return the summary of an anomaly with the figures of the workload that is run again, as far as on record."""
+    if anomaly.workload == anomaly.found_as:
+        return anomaly.sentence
+    own = [run.verdict for run in runs if run.workload == anomaly.workload and run.verdict is not None]
+    shown = sorted((each for each in own if each.symptom is anomaly.symptom), key=lambda each: each.severity)
+    if not shown:
+        return f"{anomaly.sentence} These are the figures of the workload that was found. The one here is simpler."
+    return dataclasses.replace(anomaly, reason=shown[len(shown) // 2].reason).sentence
 
 
 def _simplified(anomaly: Anomaly) -> str:

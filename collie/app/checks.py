@@ -11,7 +11,7 @@ from pathlib import Path
 from collie.advise.check import Hit
 from collie.advise.overlap import Known
 from collie.app.adapters import Adapters
-from collie.app.cases import case_named
+from collie.app.cases import WORKLOAD_SUFFIXES, case_named
 from collie.app.inputs import PAPER
 from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice, TestbedChoice
@@ -59,6 +59,13 @@ def _published(reference: ReferenceAnomaly) -> Known:
         cure,
         is_coarse=True,
     )
+
+
+def names_application(adapters: Adapters, name: str) -> bool:
+    """Whether a name or a YAML file is that of an application, and not of one workload or of an anomaly."""
+    path = Path(name)
+    is_yaml = path.suffix in WORKLOAD_SUFFIXES
+    return (is_yaml or not (path.suffix or "/" in name)) and adapters.content.names_application(name)
 
 
 def application_named(adapters: Adapters, name: str, space: str | None = None) -> Application:

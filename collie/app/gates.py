@@ -25,6 +25,7 @@ from collie.campaign.gate.loop import Gate
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
+from collie.campaign.progress import Answer
 from collie.campaign.run import strategy_generator
 from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.detect.bounds import Bounds
@@ -81,6 +82,7 @@ class OpenGate:
         summary = self._gate.run()
         if self._pulse is not None:
             self._pulse.ended_by = summary.search.ended_by if summary.search else "budget"
+            self._pulse.answer = Answer(summary.answer(), summary.exit_code())
         return summary
 
     def release(self) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from collie.app.adapters import Adapters
 from collie.app.status import CampaignStatus, status
 from collie.errors import CollieError
+from collie.ports import CAMPAIGN_FILE
 
-_RECORD = "campaign.sqlite"
 _OF_A_GATE = "baseline"
 """Folder in the directory of a gate, with what it compares with."""
 _DEEPEST = 4
@@ -32,10 +32,12 @@ def campaigns_below(folder: Path) -> Iterator[Path]:
     """Yield the directories of campaigns, in the order of their names. Hidden folders are left out."""
     for place, folders, files in os.walk(folder):
         here = Path(place)
-        if _RECORD in files:
+        if CAMPAIGN_FILE in files:
             yield here
         deep = len(here.relative_to(folder).parts) >= _DEEPEST
-        folders[:] = [] if _RECORD in files or deep else sorted(each for each in folders if not each.startswith("."))
+        folders[:] = (
+            [] if CAMPAIGN_FILE in files or deep else sorted(each for each in folders if not each.startswith("."))
+        )
 
 
 def list_campaigns(adapters: Adapters, folder: Path) -> list[Listed]:
@@ -60,7 +62,7 @@ def _listed(adapters: Adapters, directory: Path) -> Listed:
 def _recorded_at(directory: Path) -> float:
     # SQLite writes a run to the log beside the record first.
     times = [0.0]
-    for name in (_RECORD, f"{_RECORD}-wal"):
+    for name in (CAMPAIGN_FILE, f"{CAMPAIGN_FILE}-wal"):
         with suppress(OSError):  # no such file, or no permission
             times.append((directory / name).stat().st_mtime)
     return max(times)

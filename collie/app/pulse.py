@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from collie.app.adapters import Adapters
-from collie.campaign.progress import HEARTBEAT_SECONDS, Follower, Heartbeat, ProcessState
+from collie.campaign.progress import HEARTBEAT_SECONDS, Answer, Follower, Heartbeat, ProcessState
 from collie.clock import utc_now
 from collie.ports import CampaignHeader
 
@@ -32,6 +32,7 @@ class Pulse:
     ) -> None:
         self.follower = Follower(adapters.clock)
         self.ended_by: str | None = None
+        self.answer: Answer | None = None
         self._adapters = adapters
         self._header, self._directory = header, directory
         self._targets: dict[Path, Callable[[Path], None]] = {directory / "status.json": self._write_status}
@@ -74,6 +75,7 @@ class Pulse:
             standing=self.follower.standing(),
             ended_by=ended_by,
             error=error,
+            answer=self.answer,
         )
         for path, write in self._targets.items():
             try:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from collie.app.adapters import Adapters, CampaignRecord
+from collie.campaign.choice import GATE
 from collie.campaign.progress import (
     HEARTBEAT_SECONDS,
     CampaignProgress,
@@ -19,7 +20,7 @@ from collie.campaign.progress import (
     failure_of,
 )
 from collie.errors import StoreError
-from collie.ports import CampaignHeader
+from collie.ports import CAMPAIGN_FILE, CampaignHeader
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count
 
@@ -55,6 +56,17 @@ class CampaignStatus:
     standing: CampaignProgress
     anomalies: tuple[Anomaly, ...]
     lost_runs: int = 0
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether the campaign is a gate."""
+        return GATE in self.header.settings
+
+    @property
+    def answer(self) -> str | None:
+        """The answer of a gate that has ended: `failed: 1 new`. None without one."""
+        answer = self.heartbeat.answer if self.heartbeat else None
+        return answer.words if answer else None
 
 
 def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> CampaignStatus:
@@ -97,7 +109,7 @@ def lost_words(runs: int) -> str:
         return ""
     return (
         f"{format_count(runs, 'run')} that the last process told of {'is' if runs == 1 else 'are'} on "
-        "record no more (was campaign.sqlite-wal deleted, or an older copy put in place?); a campaign that goes on "
+        f"record no more (was {CAMPAIGN_FILE}-wal deleted, or an older copy put in place?); a campaign that goes on "
         "makes them again"
     )
 

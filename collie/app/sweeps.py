@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -15,7 +15,7 @@ from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import SingleRunSession
-from collie.campaign.sweep import Batches, Cliff, Point, Sweep, point_of, sweep
+from collie.campaign.sweep import MOST_CURVES, Batches, Cliff, Point, Sweep, point_of, sweep
 from collie.errors import UsageError
 from collie.files import read_bytes, write_whole
 from collie.plain import CODEC
@@ -45,6 +45,7 @@ class SweepChoice:
         fixed: dimensions that keep their value where others would follow an axis.
         halvings: how often the place of a cliff is halved.
         record: the JSON file with every point.
+        against: another sweep that the figure shows, too.
     """
 
     x: str
@@ -53,6 +54,7 @@ class SweepChoice:
     fixed: tuple[str, ...]
     halvings: int
     record: Path
+    against: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -132,13 +134,21 @@ def _axes(space: Space, wanted: SweepChoice) -> tuple[Axis, Axis | None]:
         raise UsageError(f"{fixed.pop()} is fixed and an axis; give one of them")
     if len(x.values) * (len(y.values) if y is not None else 1) > _MOST_POINTS:
         raise UsageError(f"the axes have more than {_MOST_POINTS} points; give shorter ranges, or values with commas")
+    if wanted.against is not None and y is not None and y.ordered and len(y.values) > MOST_CURVES:
+        raise UsageError(
+            f"--against {wanted.against}: {len(y.values)} values of {y.dimension} are drawn as a map, which has no "
+            f"room for another sweep; give --y at most {MOST_CURVES} values"
+        )
     return x, y
 
 
 def _driven(
     session: SingleRunSession, batches: Batches, known: Mapping[Key, Point], keep: Callable[[Sequence[Point]], None]
 ) -> Sweep:
-    """Measure what a sweep asks for. After every few points `keep` all so far, and the known ones still to come."""
+    """Measure what a sweep asks for. After every few points `keep` all so far, and the known ones still to come.
+
+    The sweep has those that it did not ask for, too: an earlier sweep halved the cliffs more often.
+    """
     done: list[Point] = []
     left = dict(known)
     try:
@@ -153,7 +163,12 @@ def _driven(
             batch = batches.send(done[begin:])
     except StopIteration as stop:
         found: Sweep = stop.value
-        return found
+        return found.with_points(_beyond(found, left.values()))
+
+
+def _beyond(found: Sweep, points: Iterable[Point]) -> list[Point]:
+    rows = {_plain(y): y for y in found.y.values} if found.y is not None else {None: None}
+    return [_placed(point, point.x, rows[point.y]) for point in points if found.x.ordered and point.y in rows]
 
 
 def read_sweep(path: Path) -> SweepRecord:

@@ -29,11 +29,23 @@ class Budget:
         """Whether no further run can begin."""
         return elapsed_seconds >= self.seconds or (self.runs is not None and runs >= self.runs)
 
+    def is_within(self, other: Budget) -> bool:
+        """Whether another budget allows all that this one does."""
+        return self.seconds <= other.seconds and (self.runs or math.inf) <= (other.runs or math.inf)
+
     def share(self, elapsed_seconds: float, runs: int) -> float:
         """Return the used share, 0..1."""
         by_time = elapsed_seconds / self.seconds if self.seconds else 1.0
         by_runs = runs / self.runs if self.runs else 0.0
         return min(1.0, max(by_time, by_runs))
+
+    @property
+    def as_option(self) -> str:
+        """The value of `--budget`, times in whole minutes: `45m`, `3h`, `800runs`."""
+        if self.runs is not None:
+            return f"{self.runs}runs"
+        minutes = math.ceil(self.seconds / 60)
+        return f"{minutes}m" if minutes % 60 else f"{minutes // 60}h"
 
     def __str__(self) -> str:
         return format_count(self.runs, "run") if self.runs is not None else format_seconds(self.seconds)

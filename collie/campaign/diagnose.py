@@ -4,11 +4,13 @@ Terms. A *change* gives one dimension another value, and others only where the v
 change *cures* if the changed workload is normal. The *steps* of a change are those on the ladders that it takes.
 
 Method.
-1. The workload and its changes to plain values run as phases of one set-up, first those that need no other set-up.
+1. The workload and its changes to plain values run as phases of one set-up, first those that need no other set-up, the
+   cheapest first. Once one looks as if it cures, the dearer ones are left out, unless every change is wanted.
 2. If none of them cures, the changes that need a set-up of their own follow, and then the values beyond the plain one.
 3. If none cures, the workload has more than one cause. The change that helps most is kept, and the rest begins anew.
 4. The cheapest change that cures is measured again on a new set-up, with values between. The smallest one beyond which
    all cure is the advice. If the change does not cure again, the next cheapest follows.
+5. If every change is wanted, values between follow for the other dimensions that cure, too.
 """
 
 from __future__ import annotations
@@ -25,8 +27,17 @@ from collie.workloads.setup import Changes, changes_with
 from collie.workloads.space import Space
 from collie.workloads.workload import EVEN, Workload
 
-Batches = Generator[Sequence[Workload], Sequence[JudgedRun], "Diagnosis"]
-"""Yields workloads that can share set-ups. Receives their runs in the same order."""
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Workloads that can share set-ups. With `until_cure`, none runs after one that looks normal."""
+
+    workloads: Sequence[Workload]
+    until_cure: bool = False
+
+
+Batches = Generator[Batch, Sequence[JudgedRun], "Diagnosis"]
+"""Yields batches. Receives their runs in the same order, fewer if one looked as if it cures."""
 
 _DEEPEST = 3
 """Limit on causes that are looked for behind each other."""
@@ -77,6 +88,7 @@ class Diagnosis:
         kept: changes that help but do not cure, which all of `changes` include.
         advised: the smallest change of the cheapest dimension that cures. Every larger one that ran cures, too.
         repeated: whether the advised change itself ran on two set-ups. Otherwise the largest of its dimension did.
+        untried: dimensions whose change to plain traffic is dearer than one that cures, and was left out.
     """
 
     run: JudgedRun
@@ -84,6 +96,7 @@ class Diagnosis:
     kept: tuple[Change, ...] = ()
     advised: Change | None = None
     repeated: bool = False
+    untried: tuple[str, ...] = ()
 
     @property
     def is_anomalous(self) -> bool:
@@ -99,22 +112,14 @@ class _Variant:
     steps: float
 
 
-def diagnose(workload: Workload, space: Space) -> Batches:
-    """Measure a workload, and find out which of its dimensions to change."""
+def diagnose(workload: Workload, space: Space, *, every: bool = False) -> Batches:
+    """Measure a workload, and find out which of its dimensions to change. `every` tries dearer changes, too."""
     kept: list[Change] = []
     start, first = workload, None
     while True:
-        changes: list[Change] = []
-        for variants in _rounds(start, space):
-            runs = yield [start, *(each.workload for each in variants)] if first is None else _workloads(variants)
-            if first is None:
-                first, runs = runs[0], runs[1:]
-                if not Diagnosis(first).is_anomalous:
-                    return Diagnosis(first)
-            changes += [_measured(each, run) for each, run in zip(variants, runs, strict=True)]
-            if any(each.cures for each in changes):
-                break
-        assert first is not None, "the first batch has the workload"
+        first, changes, left = yield from _until_cure(start, first, space, every=every)
+        if not Diagnosis(first).is_anomalous:
+            return Diagnosis(first)
         if any(each.cures for each in changes) or len(kept) + 1 >= _DEEPEST:
             break
         helped = _most_helpful(changes, kept[-1].run if kept else first)
@@ -122,13 +127,57 @@ def diagnose(workload: Workload, space: Space) -> Batches:
             break
         kept.append(helped)
         start = helped.run.workload
-    for cure in sorted((each for each in changes if each.cures), key=_expected_steps(space)):
-        tried = yield from _smaller(cure, start, space)
-        changes = [each for each in changes if each is not cure] + tried
-        advised = _smallest(tried)
-        if advised is not None:
-            return Diagnosis(first, _ranked(changes, advised), tuple(kept), advised, advised is tried[0])
-    return Diagnosis(first, _ranked(changes, None), tuple(kept))
+    return (
+        yield from _advised(Diagnosis(first, changes=tuple(changes), kept=tuple(kept)), start, left, space, every=every)
+    )
+
+
+def _until_cure(
+    start: Workload, first: JudgedRun | None, space: Space, *, every: bool
+) -> Generator[Batch, Sequence[JudgedRun], tuple[JudgedRun, list[Change], list[_Variant]]]:
+    """Measure changes of a workload round by round until one cures, with the workload itself unless it has its run.
+
+    Return the run of the workload, the changes, and the dearer ones of the last round that were left out.
+    """
+    changes: list[Change] = []
+    for variants in _rounds(start, space):
+        left = sorted(variants, key=_expected_steps(space))
+        while first is None or left:
+            before = [start] if first is None else []
+            runs = yield Batch([*before, *_workloads(left)], until_cure=first is None and not every)
+            if first is None:
+                first, runs = runs[0], runs[1:]
+                if not Diagnosis(first).is_anomalous:
+                    return first, [], []
+            changes += [_measured(each, run) for each, run in zip(left, runs, strict=False)]
+            left = left[len(runs) :]
+            if any(each.cures for each in changes):
+                return first, changes, left
+    assert first is not None, "the first batch has the workload"
+    return first, changes, []
+
+
+def _advised(found: Diagnosis, start: Workload, left: Sequence[_Variant], space: Space, *, every: bool) -> Batches:
+    """Measure the cures of a diagnosis again, the cheapest first, then those among the changes that were left out."""
+    failed: list[Change] = []
+    changes = list(found.changes)
+    while True:
+        cures = sorted((each for each in changes if each.cures), key=_expected_steps(space))
+        for number, cure in enumerate(cures, start=1):
+            tried = yield from _smaller([cure], start, space)
+            changes = [each for each in changes if each is not cure] + tried
+            advised = _smallest(tried)
+            if advised is not None:
+                if every:
+                    changes += yield from _smaller(cures[number:], start, space, again=False)
+                ranked = _ranked([*failed, *changes], advised)
+                untried = tuple(dict.fromkeys(each.dimension for each in left))
+                return Diagnosis(found.run, ranked, found.kept, advised, advised is tried[0], untried)
+        if not left:
+            return Diagnosis(found.run, _ranked([*failed, *changes], None), found.kept)
+        runs = yield Batch(_workloads(left))
+        failed, changes = [*failed, *changes], [_measured(each, run) for each, run in zip(left, runs, strict=True)]
+        left = []
 
 
 def _rounds(workload: Workload, space: Space) -> Iterator[list[_Variant]]:
@@ -222,16 +271,19 @@ def _rungs(dimension: Ordered, before: int, after: int) -> int:
 
 
 def _smaller(
-    cure: Change, start: Workload, space: Space
-) -> Generator[Sequence[Workload], Sequence[JudgedRun], list[Change]]:
-    """Measure a change that cures again, and smaller ones. Return them, the largest first."""
-    name = cure.dimension
-    dimension, cured = space.dimensions[name], cure.run.workload
-    values = _between(dimension, start.get(name), cured.get(name))
-    smaller = (_variant(start, dimension, value, space) for value in values)
-    variants = [_Variant(name, cure.also, cured, cure.steps), *(each for each in smaller if each is not None)]
-    variants.sort(key=lambda each: -each.steps)
-    runs = yield _workloads(variants)
+    cures: Sequence[Change], start: Workload, space: Space, *, again: bool = True
+) -> Generator[Batch, Sequence[JudgedRun], list[Change]]:
+    """Measure changes that cure `again`, and smaller ones of their dimensions. Return them, the largest first."""
+    variants: list[_Variant] = []
+    for cure in cures:
+        name, cured = cure.dimension, cure.run.workload
+        values = _between(space.dimensions[name], start.get(name), cured.get(name))
+        own = [_Variant(name, cure.also, cured, cure.steps)] if again else []
+        smaller = (_variant(start, space.dimensions[name], value, space) for value in values)
+        variants += sorted((*own, *(each for each in smaller if each is not None)), key=lambda each: -each.steps)
+    if not variants:
+        return []
+    runs = yield Batch(_workloads(variants))
     return [_measured(each, run) for each, run in zip(variants, runs, strict=True)]
 
 
@@ -241,10 +293,10 @@ def _smallest(changes: Sequence[Change]) -> Change | None:
     return cures[-1] if cures else None
 
 
-def _expected_steps(space: Space) -> Callable[[Change], tuple[float, int]]:
-    """Return the order in which cures are tried: about half of the steps of an ordered dimension suffice."""
+def _expected_steps(space: Space) -> Callable[[Change | _Variant], tuple[float, int]]:
+    """Return the order in which changes are tried: about half of the steps of an ordered dimension suffice."""
 
-    def steps(change: Change) -> tuple[float, int]:
+    def steps(change: Change | _Variant) -> tuple[float, int]:
         is_ordered = not isinstance(space.dimensions[change.dimension], Choice)
         return change.steps / (2 if is_ordered else 1), len(change.also)
 

@@ -150,14 +150,14 @@ class Measurer:
         (lane,) = self.lanes
         return self.scheduler.drive({lane: task})[lane]
 
-    async def running(self, lane: Lane, workload: Workload, purpose: str) -> RunResult:
+    async def running(self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None) -> RunResult:
         """Run a workload once and record the result without a verdict.
 
         Raises:
             BudgetSpent: no further run can begin.
             TestbedError: the testbed is gone.
         """
-        return (await self._run(lane, workload, purpose)).result
+        return (await self._run(lane, workload, purpose, on)).result
 
     async def judging(
         self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None, asked: Symptom | None = None

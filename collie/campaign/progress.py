@@ -74,6 +74,7 @@ class CampaignProgress:
     """The progress of a campaign. Rates and times are None when unknown.
 
     Attributes:
+        runs: number of runs of every purpose, with or without a measurement. A run counts when it is judged.
         further_phases: number of runs on a set-up that an earlier run made.
         replayed: number of runs taken from the record of an earlier process.
         failed_runs: number of runs that failed to set up, or that cost a host or a pair.
@@ -143,6 +144,7 @@ class Follower:
         self._falling: frozenset[str] = frozenset()
         self._best: dict[str, float] = {}
         self._marks: tuple[_Mark, ...] = ()
+        self._lost: tuple[int, ...] = ()
 
     def on_event(self, event: Any) -> None:
         """Add an event."""
@@ -167,10 +169,9 @@ class Follower:
         known = dataclasses.replace(self._known, wall_seconds=now - self._began, purpose=self._purpose)
         if last is None:
             return known
-        here = _Mark(now, last.record.run, last.record.finished_at_seconds, last.budget_share)
+        here = _Mark(now, known.runs, last.record.finished_at_seconds, last.budget_share)
         return dataclasses.replace(
             known,
-            runs=here.runs,
             elapsed_seconds=here.elapsed_seconds,
             budget_ratio=here.budget_ratio,
             driven=last.driven,
@@ -180,10 +181,16 @@ class Follower:
         )
 
     def _run(self, event: RunFinished) -> None:
-        if not isinstance(event.record.result, PairLost):  # some losses are not recorded (lanes.py, rule 5)
-            self._last = event
         self._purpose = event.record.purpose
         record = event.record
+        if isinstance(record.result, PairLost):
+            self._lost = (*self._lost, record.run)
+        else:
+            self._last = event
+            # A loss is on record if a run that began after it is (lanes.py, rule 5).
+            recorded = [lost for lost in self._lost if lost < record.run]
+            self._lost = tuple(lost for lost in self._lost if lost not in recorded)
+            self._know(runs=self._known.runs + 1 + len(recorded))
         if not record.made_set_up:
             self._know(further_phases=self._known.further_phases + 1)
         if failure := failure_of(record):
@@ -209,7 +216,7 @@ class Follower:
         now = self._clock.monotonic()
         if self._marks and now - self._marks[-1].at < _MARK_SECONDS:
             return
-        mark = _Mark(now, event.record.run, event.record.finished_at_seconds, event.budget_share)
+        mark = _Mark(now, self._known.runs, event.record.finished_at_seconds, event.budget_share)
         recent = tuple(earlier for earlier in self._marks if now - earlier.at <= _PACE_SECONDS)
         self._marks = (*(recent or self._marks[-1:]), mark)
 
@@ -279,10 +286,18 @@ class ProcessState(StrEnum):
 
 
 @dataclass(frozen=True)
+class Answer:
+    """The answer of a gate: `failed: 1 new, 20 still there`, and the exit code that it stands for."""
+
+    words: str
+    exit_code: int
+
+
+@dataclass(frozen=True)
 class Heartbeat:
     """A sign of life of a process. `began` is the process's start, `updated` this sign's time (RFC 3339, UTC).
 
-    `ended_by` is `budget` or another reason of the end, `error` the message of a failure.
+    `ended_by` is `budget` or another reason of the end, `error` the message of a failure. `answer` is that of a gate.
     """
 
     state: ProcessState
@@ -293,6 +308,7 @@ class Heartbeat:
     standing: CampaignProgress = field(default_factory=CampaignProgress)
     ended_by: str | None = None
     error: str | None = None
+    answer: Answer | None = None
 
     @property
     def updated_at(self) -> datetime:

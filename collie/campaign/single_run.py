@@ -19,11 +19,14 @@ from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom, Verdict
 from collie.errors import TestbedError
-from collie.ports import CampaignStore, ProgressSink, RunRecord, RunResult, Testbed
+from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, RunResult, Testbed
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, Workload
+
+_RECOVERED = 1.25
+"""Factor of throughput from a slow run to one that may be normal: low throughput lacks a fifth at least."""
 
 T = TypeVar("T")
 
@@ -147,24 +150,40 @@ class SingleRunSession:
                 found.append(replace(judged, phase=Phase(set_ups, number, shared.made_for, apart)))
         return found
 
-    def measure_together(self, workloads: Sequence[Workload]) -> list[JudgedRun]:
+    def measure_together(self, workloads: Sequence[Workload], *, until_normal: bool = False) -> list[JudgedRun]:
         """Run workloads in order, as phases of common set-ups where they fit.
 
-        Plain siblings run last, and only those on which a verdict still depends.
+        Plain siblings run last, and only those on which a verdict still depends. With `until_normal`, no workload runs
+        after one that looks normal.
         """
         with within_budget():
-            runs = self._drive(self._together(self._measurer.lanes[0], workloads))
+            runs = self._drive(self._together(self._measurer.lanes[0], workloads, until_normal=until_normal))
         return [self._judged(record.workload, record.result, verdict) for record, verdict in runs]
 
-    async def _together(self, lane: Lane, workloads: Sequence[Workload]) -> list[tuple[RunRecord, Verdict | None]]:
-        records = [
-            await self._measurer.recording(lane, workload, "measure", PhaseOf(shared.made_for, first=not index))
-            for shared in shared_set_ups(workloads, self.space)
-            for index, workload in enumerate(shared.workloads)
-        ]
+    async def _together(
+        self, lane: Lane, workloads: Sequence[Workload], *, until_normal: bool
+    ) -> list[tuple[RunRecord, Verdict | None]]:
+        records: list[RunRecord] = []
+        for shared in shared_set_ups(workloads, self.space):
+            for index, workload in enumerate(shared.workloads):
+                if until_normal and records and self._looks_normal(records[-1], records[0]):
+                    break
+                on = PhaseOf(shared.made_for, first=not index)
+                records.append(await self._measurer.recording(lane, workload, "measure", on))
         lane.set_up = lane.set_up_by = None  # what the phases left behind must not lower a plain sibling
         await self._measurer.measuring_siblings(lane, records)
         return [(record, await self._measurer.judging_record(lane, record)) for record in records]
+
+    def _looks_normal(self, record: RunRecord, first: RunRecord) -> bool:
+        """Whether a run is normal or, as long as its plain sibling is not measured, has recovered from the first."""
+        if not isinstance(record.result, Measured) or not isinstance(first.result, Measured):
+            return False
+        measurement = record.result.measurement
+        verdict = self._measurer.judgement.judged(record.workload, measurement, "measure")
+        if verdict is not None:
+            return verdict.is_normal
+        alike = self._bounds.sibling(record.workload) == self._bounds.sibling(first.workload)
+        return alike and _delivered(measurement) > _RECOVERED * _delivered(first.result.measurement)
 
     @property
     def elapsed_seconds(self) -> float:
@@ -226,6 +245,10 @@ class SingleRunSession:
             return reproduce(
                 self._measurer, plan, case.symptom, repeat=repeat, controls=controls, at_discovery=case.at_discovery
             )
+
+
+def _delivered(measurement: Measurement) -> float:
+    return sum(host.delivered_bps or 0.0 for host in measurement.hosts)
 
 
 @contextmanager

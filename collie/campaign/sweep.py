@@ -28,6 +28,8 @@ from collie.workloads.workload import Workload
 _FALL = 0.2
 """Share of the throughput that is lost from one point to the next at a cliff: the paper's threshold."""
 _NOT_MEASURED = {SetupFailed: "could not be set up", Unsupported: "unsupported", HostLost: "host lost"}
+MOST_CURVES = 8
+"""Number of values of y above which a figure is a map."""
 _CLOSE = 1.1
 """Factor between two values of x below which a cliff is not halved any more."""
 
@@ -103,6 +105,10 @@ class Sweep:
     base: Workload
     points: tuple[Point, ...]
     refused: Mapping[tuple[Any, Any], str]
+
+    def with_points(self, points: Sequence[Point]) -> Sweep:
+        """Return the sweep with further points, whose y are values of the axis."""
+        return _sweep(self.x, self.y, self.base, (*self.points, *points), self.refused)
 
     def curves(self) -> Iterator[tuple[Any, list[Point]]]:
         """Yield the points along x for each value of y."""

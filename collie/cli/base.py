@@ -1,10 +1,22 @@
-"""Base classes of all commands."""
+"""Base classes of all commands, and their errors."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import click
+
+INTERRUPTED = 130
+
+
+def print_error(message: str, exit_code: int, *, as_json: bool) -> None:
+    """Print why a command ends as it does on stderr, as one line of JSON or for people."""
+    if as_json:
+        document = {"schema_version": 1, "error": {"message": message, "exit_code": exit_code}}
+        click.echo(json.dumps(document, ensure_ascii=False), err=True)
+    else:
+        click.echo(message if exit_code == INTERRUPTED else f"collie: {message}", err=True)
 
 
 class CollieCommand(click.Command):

@@ -22,6 +22,7 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
+from collie.cli.rerun import perftest_lines_option
 from collie.content.locate import ContentKind
 from collie.errors import UsageError
 from collie.report.terminal.advice import Measured, render_advice, render_checks
@@ -33,7 +34,7 @@ APPLICATION = Named(content(ContentKind.APPLICATION))
 
 @click.command("check", cls=CollieCommand)
 @click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1, type=APPLICATION)
-@click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line. Repeatable.")
+@perftest_lines_option
 @click.option(
     "--against",
     default="nsdi22",

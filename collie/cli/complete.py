@@ -15,11 +15,11 @@ from collie.content import locate
 from collie.content.locate import ContentKind
 from collie.errors import CollieError, ContentError
 from collie.fleet.fault import FaultKind
+from collie.ports import CAMPAIGN_FILE
 from collie.workloads.workload import FIELD_NAMES
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-_CAMPAIGN = "campaign.sqlite"
 LAST = "last"
 """Stands for the search that recorded a run last."""
 
@@ -101,7 +101,7 @@ def _campaigns(incomplete: str) -> list[str]:
     typed = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
     places = {Path("campaigns"), typed, typed.parent}
     inside = (each for place in places for each in (place, *_below(place)))
-    return sorted({str(path) for path in inside if (path / _CAMPAIGN).is_file()})
+    return sorted({str(path) for path in inside if (path / CAMPAIGN_FILE).is_file()})
 
 
 def _below(folder: Path) -> Iterable[Path]:

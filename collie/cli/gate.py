@@ -19,7 +19,7 @@ from collie.campaign.choice import GateChoice
 from collie.campaign.gate.answer import GateAnswer
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import SafetyRecord, replaced
-from collie.cli.base import CollieCommand
+from collie.cli.base import INTERRUPTED, CollieCommand, print_error
 from collie.cli.named import CAMPAIGN
 from collie.cli.options import (
     CHANCE,
@@ -38,6 +38,7 @@ from collie.cli.options import (
 from collie.cli.progress import ConsoleProgress
 from collie.errors import LabError, StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.inventory.fingerprint import compare
+from collie.ports import CAMPAIGN_FILE
 from collie.report.terminal.gate import GateContext, answer_of, render_gate, render_gate_text
 from collie.wiring import ADAPTERS
 
@@ -48,8 +49,13 @@ _PASS, _FAIL = "pass", "fail"
 @click.option(
     "--baseline",
     metavar="CAMPAIGN|FILE",
-    help="A campaign to compare with, or the campaign.sqlite in it.",
+    help=f"A campaign to compare with, or the {CAMPAIGN_FILE} in it.",
     type=CAMPAIGN,
+)
+@click.option(
+    "--accept-failed-baseline",
+    is_flag=True,
+    help="Take a gate that failed as the baseline, with what it found new or worse.",
 )
 @click.option("--baseline-hosts", metavar="FILE", help="Inventory on which the baseline can be measured now, in turn.")
 @click.option(
@@ -115,13 +121,13 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
             from collie.report.ci.junit import write_failed_junit
 
             write_failed_junit(options["junit"], context, str(error))
-        click.echo(f"collie: {error}{_go_on(directory)}", err=True)
+        print_error(f"{error}{_go_on(directory)}", error.exit_code, as_json=output == "json")
         _print_safety(safety)
         return error.exit_code
     except KeyboardInterrupt:
-        click.echo(f"interrupted{_go_on(directory)}", err=True)
+        print_error(f"interrupted{_go_on(directory)}", INTERRUPTED, as_json=output == "json")
         _print_safety(safety)
-        return 130
+        return INTERRUPTED
     code = summary.exit_code(inconclusive_fails=context.inconclusive_fails)
     now = opened.candidate.info.fingerprints
     differences = compare(baseline.fingerprints_of(now), now)
@@ -155,7 +161,7 @@ def _print_safety(safety: Mapping[str, SafetyRecord]) -> None:
 
 
 def _go_on(directory: Path) -> str:
-    if not os.path.isfile(directory / "campaign.sqlite"):
+    if not os.path.isfile(directory / CAMPAIGN_FILE):
         return ""
     return f"; all measurements are kept, resume with: {go_on('gate', directory)}"
 
@@ -171,7 +177,8 @@ def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, b
     choice = gates.recorded_gate(ADAPTERS, directory)
     safety = replaced(choice.search.safety, safety_limits(options))
     search = dataclasses.replace(choice.search, safety=safety, shared_port=options["shared_port"])
-    return dataclasses.replace(choice, search=search), baselines.read_baseline(ADAPTERS, choice.baseline), directory
+    baseline = baselines.read_baseline(ADAPTERS, choice.baseline, accept_failed=True)  # the gate has begun with it
+    return dataclasses.replace(choice, search=search), baseline, directory
 
 
 def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, baselines.Baseline, Path]:
@@ -184,7 +191,7 @@ def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, ba
     under_test = tuple(word.strip() for word in options["under_test"].split(",") if word.strip())
     if not under_test:
         raise UsageError("--under-test names nothing; write --under-test firmware, or leave it out")
-    baseline = baselines.read_baseline(ADAPTERS, options["baseline"])
+    baseline = baselines.read_baseline(ADAPTERS, options["baseline"], accept_failed=options["accept_failed_baseline"])
     search = dataclasses.replace(
         baseline.choice,
         testbed=changed_testbed(baseline.choice.testbed, ctx),

@@ -67,13 +67,15 @@ def _row(directory: Path, status: CampaignStatus) -> tuple[str, ...]:
         began,
         status.life.value,
         name_testbed(header.testbed),
-        str(standing.runs),
+        f"{standing.runs:,}",
         spent,
         _findings(status),
     )
 
 
 def _findings(status: CampaignStatus) -> str:
+    if status.is_gate:
+        return f"gate {status.answer}" if status.answer else "gate, no answer on record"
     causes = [anomaly for anomaly, _ in causes_of(status.anomalies)]
     if not causes:
         return "none"
@@ -100,5 +102,6 @@ def _as_json(each: Listed) -> dict[str, Any]:
         "elapsed_seconds": standing.elapsed_seconds,
         "anomalies": len(causes),
         "explained": sum(anomaly.complete for anomaly in causes),
+        "answer": each.status.answer,
         "worst": max((anomaly.severity for anomaly in causes), default=None),
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import json
 import logging
 import os
 import sys
@@ -17,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import collie
-from collie.cli.base import CollieGroup
+from collie.cli.base import INTERRUPTED, CollieGroup, print_error
 from collie.errors import CollieError
 from collie.interrupts import ignore_signals, install_handlers
 from collie.streams import outlive_readers
@@ -127,27 +126,24 @@ def run(argv: list[str] | None = None) -> int:
     try:
         result: Any = cli.main(args=argv, prog_name="collie", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return 130
+        print_error("interrupted", INTERRUPTED, as_json=as_json)
+        return INTERRUPTED
     except click.ClickException as error:
         if as_json:
-            _show_json(error.format_message(), 2)
+            print_error(error.format_message(), 2, as_json=True)
         else:
             error.show()
         return 2
     except CollieError as error:
-        if as_json:
-            _show_json(str(error), error.exit_code)
-        else:
-            click.echo(f"collie: {error}", err=True)
+        print_error(str(error), error.exit_code, as_json=as_json)
         return error.exit_code
     except OSError as error:
         if error.errno not in _FULL:
-            return _unforeseen(error)
-        click.echo(f"collie: the output of this command could not be written: {error.strerror}", err=True)
+            return _unforeseen(error, as_json=as_json)
+        print_error(f"the output of this command could not be written: {error.strerror}", 3, as_json=as_json)
         return 3
     except Exception as error:
-        return _unforeseen(error)
+        return _unforeseen(error, as_json=as_json)
     return result if isinstance(result, int) else 0
 
 
@@ -155,17 +151,13 @@ def _asks_for_json(words: Sequence[str]) -> bool:
     return "--format=json" in words or ("--format", "json") in pairwise(words)
 
 
-def _show_json(message: str, exit_code: int) -> None:
-    document = {"schema_version": 1, "error": {"message": message, "exit_code": exit_code}}
-    click.echo(json.dumps(document, ensure_ascii=False), err=True)
-
-
-def _unforeseen(error: Exception) -> int:
+def _unforeseen(error: Exception, *, as_json: bool) -> int:
     if os.environ.get(_DEBUG_VARIABLE):
         traceback.print_exc()
-    click.echo(
-        f"collie: unforeseen {type(error).__name__}: {sanitized(str(error))}\n"
+    print_error(
+        f"unforeseen {type(error).__name__}: {sanitized(str(error))}\n"
         f"This is a fault of Collie; {_DEBUG_VARIABLE}=1 shows where. Campaigns are kept and can be resumed.",
-        err=True,
+        3,
+        as_json=as_json,
     )
     return 3  # 1 would mean that a command found something bad

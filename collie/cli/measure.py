@@ -11,7 +11,8 @@ from collie.campaign.choice import SearchChoice
 from collie.campaign.events import Silence
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
-from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
+from collie.cli.options import print_json, print_safety
+from collie.cli.rerun import perftest_lines_option, rerun_choice, rerun_options
 from collie.errors import UsageError
 from collie.report.json.objects import render_measures, with_safety
 from collie.report.terminal.summary import render_measurement
@@ -20,17 +21,14 @@ from collie.wiring import ADAPTERS
 
 @click.command("measure", cls=CollieCommand)
 @click.argument("names", metavar="[WORKLOAD]...", nargs=-1, type=ANOMALY)
-@click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line. Repeatable.")
+@perftest_lines_option
 @click.option(
     "--phases",
     type=click.IntRange(min=1),
     metavar="N",
     help="Limit on the workloads of one set-up; 1 makes one for each.  [default: no limit]",
 )
-@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
-@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
-@noise_seed_option
-@run_options
+@rerun_options()
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -64,11 +62,12 @@ def command(
     space = inputs.narrowed_space_of(ADAPTERS, choice)
     asked = [load(space) for _, _, load in named] + [cases.workload_of_perftest(line, space) for line in lines]
     with sessions.open_session(ADAPTERS, choice, Silence()) as session:
+        catalog = session.testbed.info.catalog
         measured = session.measure_all(asked, phases) if len(asked) > 1 else [session.measure(asked[0])]
     if output == "json":
         print_json(with_safety(render_measures(measured), session.safety))
     else:
-        click.echo("\n\n".join(map(render_measurement, measured)))
+        click.echo("\n\n".join(render_measurement(each, catalog) for each in measured))
     verdicts = [each.verdict for each in measured]
     if print_safety(session.safety) or None in verdicts:
         return 3

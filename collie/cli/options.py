@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 import click
 from click.core import ParameterSource
 
-from collie.campaign.choice import DEFAULT_SUBSYSTEM, SearchChoice, TestbedChoice
+from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.campaign.hardships import EVERY_MECHANISM, MAX_DRIFT, Hardships, Outliers
 from collie.campaign.safety import SafetyRecord
 from collie.cli import complete
@@ -24,6 +24,7 @@ from collie.content.locate import ContentKind
 from collie.errors import UsageError
 from collie.files import open_output, require_output
 from collie.inventory.safety import SafetyLimits
+from collie.ports import CAMPAIGN_FILE
 from collie.report.ci.prometheus import SUFFIX
 from collie.workloads.units import parse_rate, parse_seconds
 
@@ -45,11 +46,14 @@ CHANCE = Finite(1e-9, 1.0, max_open=True)
 """The chance of a false alarm. Zero would need an infinite bar."""
 
 
-class _Decorator(Protocol):
-    def __call__(self, command: F, /) -> F: ...
+class Decorator(Protocol):
+    """Adds options to a command."""
+
+    def __call__(self, command: F, /) -> F:
+        """Return the command with the options."""
 
 
-def _together(*options: _Decorator) -> _Decorator:
+def together(*options: Decorator) -> Decorator:
     """Return a decorator that adds options in the order of the help."""
 
     def decorate(command: F) -> F:
@@ -68,7 +72,7 @@ noise_seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise."
 )
 
-testbed_options = _together(
+testbed_options = together(
     click.option(
         "--hosts", metavar="FILE", help="Inventory of real hosts. `lab` is the lab's.", shell_complete=inventories
     ),
@@ -106,7 +110,7 @@ testbed_options = _together(
     format_option,
 )
 
-safety_options = _together(
+safety_options = together(
     click.option(
         "--max-pause-per-second",
         metavar="TIME",
@@ -126,14 +130,14 @@ safety_options = _together(
 )
 SAFETY_PARAMETERS = frozenset({"max_pause_per_second", "max_pause", "max_rate", "shared_port"})
 
-run_options = _together(
+run_options = together(
     safety_options,
     click.option("--verify", is_flag=True, help="On real hosts, compare received with sent payload."),
     click.option("--victim", is_flag=True, help="Run a plain flow beside every workload and report its loss."),
     testbed_options,
 )
 
-space_options = _together(
+space_options = together(
     click.option(
         "--space",
         metavar="NAME|FILE",
@@ -189,22 +193,6 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
         _hardships(changes.get("hosts", given.hosts), ctx.params)
         changes["hardships"] = dataclasses.replace(given.hardships, **hard)
     return dataclasses.replace(given, **changes)
-
-
-def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
-    """Return an earlier search with the changes of the command line."""
-    options, testbed = ctx.params, changed_testbed(then.testbed, ctx)
-    if (testbed.hosts, testbed.subsystem) != (then.testbed.hosts, then.testbed.subsystem):
-        then = dataclasses.replace(then, capabilities=None, terms=None)  # these describe other hosts
-    return dataclasses.replace(
-        then,
-        testbed=testbed,
-        space=options["space"] or then.space,
-        recipe=options["recipe"] or then.recipe,
-        seed=options["seed"],
-        safety=safety_limits(options),
-        shared_port=options["shared_port"],
-    )
 
 
 def _noise(hosts: str | None, noise: float | None) -> float:
@@ -372,6 +360,6 @@ def existing_campaign(path: str) -> Path:
     directory = Path(path)
     if path == LAST and not os.path.lexists(directory):
         raise UsageError("there is no campaign below this folder that `last` could mean; name its directory")
-    if not os.path.lexists(directory / "campaign.sqlite"):  # the store reports a path that is no regular file
-        raise UsageError(f"{path} holds no campaign (no campaign.sqlite in it)")
+    if not os.path.lexists(directory / CAMPAIGN_FILE):  # the store reports a path that is no regular file
+        raise UsageError(f"{path} holds no campaign (no {CAMPAIGN_FILE} in it)")
     return directory

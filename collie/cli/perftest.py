@@ -13,7 +13,8 @@ from collie.campaign.choice import SearchChoice
 from collie.campaign.events import Silence
 from collie.campaign.single_run import JudgedRun
 from collie.cli.base import CollieCommand
-from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
+from collie.cli.options import print_json, print_safety
+from collie.cli.rerun import rerun_choice, rerun_options
 from collie.detect.reading import reading_of
 from collie.errors import UsageError
 from collie.perftest.table import Row, report, sizes_of
@@ -27,10 +28,7 @@ logger = logging.getLogger(__name__)
 
 @click.command("perftest", cls=CollieCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("words", metavar="PERFTEST LINE...", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
-@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
-@noise_seed_option
-@run_options
+@rerun_options()
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], output: str, **_options: Any) -> int:
     """Run a perftest command line on Collie's testbed. Print perftest's own table, and Collie's verdict below it.

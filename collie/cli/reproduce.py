@@ -9,8 +9,9 @@ import click
 from collie.app import cases, sessions
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
-from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
+from collie.cli.options import print_json, print_safety
 from collie.cli.progress import ConsoleProgress
+from collie.cli.rerun import rerun_choice, rerun_options
 from collie.report.json.objects import render_reproduction, with_safety
 from collie.report.terminal.summary import render_trials
 from collie.report.terminal.trials import NO_CONTROLS
@@ -21,10 +22,7 @@ from collie.wiring import ADAPTERS
 @click.argument("anomaly", type=ANOMALY)
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each workload.")
 @click.option("--controls", is_flag=True, help="Also break each condition in turn. These runs must be normal.")
-@click.option("--space", metavar="NAME|FILE", help="Gives plain values.  [default: the campaign's, or as in search]")
-@click.option("--recipe", metavar="NAME|FILE", help="Gives thresholds.  [default: the campaign's, or as in search]")
-@noise_seed_option
-@run_options
+@rerun_options(default="the campaign's, or as in search")
 @click.pass_context
 def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **_options: Any) -> int:
     """Run an anomaly again.

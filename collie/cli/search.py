@@ -21,7 +21,7 @@ from collie.campaign.run import CampaignInterrupted
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.campaign.summary import Summary
 from collie.cli import complete
-from collie.cli.base import CollieCommand
+from collie.cli.base import INTERRUPTED, CollieCommand, print_error
 from collie.cli.logs import logged_to
 from collie.cli.named import CAMPAIGN, KNOWN
 from collie.cli.options import (
@@ -141,7 +141,7 @@ def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> cam
 
 
 def _search(opened: campaigns.OpenCampaign, directory: Path, options: dict[str, Any]) -> int:
-    started = time.monotonic()
+    started, as_json = time.monotonic(), options["output"] == "json"
     resume = go_on("search", directory, opened.store.header.settings.get("scheduler"))
     if opened.lost_runs:
         click.echo(lost_words(opened.lost_runs), err=True)
@@ -156,14 +156,15 @@ def _search(opened: campaigns.OpenCampaign, directory: Path, options: dict[str, 
         code = _finish(opened, summary, safety, time.monotonic() - started, directory, options, interrupted=interrupted)
         opened.close()
         if interrupted:
-            click.echo(f"interrupted; resume with: {resume}", err=True)
-        return 130 if interrupted else code
+            print_error(f"interrupted; resume with: {resume}", INTERRUPTED, as_json=as_json)
+        return INTERRUPTED if interrupted else code
     except (TestbedError, StoreUnwritable) as error:
-        click.echo(f"collie: {error}\nAll measurements are kept; resume with: {resume}", err=True)
+        text = f"{error}\nAll measurements are kept; resume with: {resume}"
+        print_error(text, error.exit_code, as_json=as_json)
         return error.exit_code
     except KeyboardInterrupt:
-        click.echo(f"interrupted; resume with: {resume}", err=True)
-        return 130
+        print_error(f"interrupted; resume with: {resume}", INTERRUPTED, as_json=as_json)
+        return INTERRUPTED
 
 
 def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, Path]:
@@ -239,6 +240,7 @@ def _finish(
     if summary.runs and not summary.measured_runs:
         failed = summary.failed_runs
         cause = max(failed, key=failed.__getitem__) if failed else "the device cannot run the workloads"
-        click.echo(f"collie: none of {summary.runs} runs could be measured; main cause: {cause}", err=True)
+        text = f"none of {summary.runs} runs could be measured; main cause: {cause}"
+        print_error(text, 3, as_json=options["output"] == "json")
         return 3
     return 0 if summary.runs else 5

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from collie.app.status import CampaignStatus, Life, lost_words, status as campaign_status, write_status_metrics
-from collie.campaign.choice import GATE
 from collie.campaign.progress import CampaignProgress
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
@@ -18,7 +17,7 @@ from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
 from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
 from collie.wiring import ADAPTERS
-from collie.workloads.units import format_number, format_seconds
+from collie.workloads.units import format_count, format_number, format_seconds
 
 _BROKEN = {Life.DIED, Life.FAILED}
 _ENDED = {
@@ -64,8 +63,9 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
     yield f"{status.directory}: {_life(status)}"
     budget = f", {percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
     for name, text in (
+        ("answer", status.answer and f"gate {status.answer}"),
         ("on", f"{name_testbed(header.testbed)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
-        ("runs", f"{standing.runs}, {standing.failed_runs} of them failed"),
+        ("runs", f"{standing.runs:,}, {standing.failed_runs:,} of them failed"),
         ("phases", _phases(standing)),
         ("lost", lost_words(status.lost_runs)),
         ("time", f"{format_seconds(standing.elapsed_seconds)} of testbed time{budget}"),
@@ -87,7 +87,8 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
 def _phases(standing: CampaignProgress) -> str:
     if not standing.further_phases:
         return ""
-    return f"{format_number(standing.runs / standing.set_ups, '.1f')} runs on each of {standing.set_ups} set-ups"
+    per_set_up = format_number(standing.runs / standing.set_ups, ".1f")
+    return f"{per_set_up} runs on each of {format_count(standing.set_ups, 'set-up')}"
 
 
 def _life(status: CampaignStatus) -> str:
@@ -120,7 +121,7 @@ def _go_on(status: CampaignStatus) -> str:
     if status.life not in {*_BROKEN, Life.INTERRUPTED}:
         return ""
     settings = status.header.settings
-    return go_on("gate" if GATE in settings else "search", status.directory, settings.get("scheduler"))
+    return go_on("gate" if status.is_gate else "search", status.directory, settings.get("scheduler"))
 
 
 def _as_json(status: CampaignStatus) -> dict[str, Any]:
@@ -137,6 +138,7 @@ def _as_json(status: CampaignStatus) -> dict[str, Any]:
         if heartbeat
         else None,
         "lost_runs": status.lost_runs,
+        "answer": status.answer,
         "ended_by": heartbeat.ended_by if heartbeat else None,
         "error": heartbeat.error if heartbeat else None,
         "testbed": dict(header.testbed),

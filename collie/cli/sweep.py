@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,17 @@ from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
 from collie.cli.options import (
-    noise_seed_option,
     output_file,
     print_json,
     print_safety,
     require_writable,
-    rerun_choice,
-    run_options,
 )
 from collie.cli.progress import ConsoleProgress
+from collie.cli.rerun import perftest_option, rerun_choice, rerun_options
 from collie.errors import UsageError
 from collie.report.terminal import sweep as words
 from collie.wiring import ADAPTERS
 from collie.workloads.narrowing import parse_fixes
-from collie.workloads.space import Space
-from collie.workloads.workload import Workload
 
 _FIGURES = (".svg", ".png")
 _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
@@ -52,7 +47,7 @@ _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
     shell_complete=complete.dimensions("="),
 )
 @click.option("--workload", "name", metavar="WORKLOAD", type=ANOMALY, help="What the axes vary.  [default: plain]")
-@click.option("--perftest", "line", metavar="LINE", help="A perftest command line in place of a workload.")
+@perftest_option
 @click.option(
     "--fix",
     "fixes",
@@ -76,11 +71,8 @@ _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
     help=f"Output: {', '.join(_SUFFIXES)}. Repeatable. The .json is always written.  [default: sweep-X-Y.svg]",
 )
 @click.option("--resume", is_flag=True, help="Do not repeat the points that the .json has.")
-@click.option("--against", metavar="FILE.json", help="Draw another sweep behind this one.")
-@click.option("--space", metavar="NAME|FILE", help="Gives dimensions and plain values.  [default: as in search]")
-@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
-@noise_seed_option
-@run_options
+@click.option("--against", metavar="FILE.json", help="Draw another sweep over the same dimensions behind this one.")
+@rerun_options("dimensions and plain values")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Measure a workload along one or two dimensions: curves or a map, with the cliffs marked and their places refined.
@@ -100,11 +92,13 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     against = _against(options, paths)
     record = next((path for path in paths if path.suffix.lower() == ".json"), paths[0].with_suffix(".json"))
     earlier = _earlier(record, resume=options["resume"])
-    then, load = _workload(options["name"], options["line"])
+    then, load = cases.workload_given(ADAPTERS, options["name"], options["line"])
     choice = rerun_choice(then or SearchChoice(), ctx)
     fixes = _fixes(options["fixes"])
     base = load(inputs.narrowed_space_of(ADAPTERS, choice)).with_(**fixes)
-    wanted = SweepChoice(options["x"], options["y"], base, tuple(fixes), options["halvings"], record)
+    wanted = SweepChoice(
+        options["x"], options["y"], base, tuple(fixes), options["halvings"], record, against.path if against else None
+    )
     with ConsoleProgress() as progress:
         swept = run_sweep(ADAPTERS, choice, wanted, earlier, progress)
     for path in paths:
@@ -119,8 +113,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _paths(options: dict[str, Any]) -> list[Path]:
-    axes = [text.partition("=")[0].strip() for text in (options["x"], options["y"]) if text]
-    paths = [Path(path) for path in options["paths"]] or [Path(f"sweep-{'-'.join(axes)}.svg")]
+    paths = [Path(path) for path in options["paths"]] or [Path(f"sweep-{'-'.join(_axes(options))}.svg")]
     for path in paths:
         if path.suffix.lower() not in _SUFFIXES:
             raise UsageError(f"-o {path} should end in one of {', '.join(_SUFFIXES)}")
@@ -130,15 +123,21 @@ def _paths(options: dict[str, Any]) -> list[Path]:
     return paths
 
 
+def _axes(options: dict[str, Any]) -> list[str]:
+    return [text.partition("=")[0].strip() for text in (options["x"], options["y"]) if text]
+
+
 def _against(options: dict[str, Any], paths: list[Path]) -> SweepRecord | None:
     if options["against"] is None:
         return None
     if not any(path.suffix.lower() in (*_FIGURES, ".html") for path in paths):
         raise UsageError("--against is for figures; give an -o that ends in .svg, .png or .html")
     other = read_sweep(Path(options["against"]))
-    own = options["x"].partition("=")[0].strip()
-    if other.axes[0] != own:
-        raise UsageError(f"--against {other.path} is over {other.axes[0]} and this sweep over {own}")
+    own = _axes(options)
+    if other.axes[0] != own[0] or not set(other.axes) <= set(own):
+        raise UsageError(
+            f"--against {other.path} is over {' and '.join(other.axes)} and this sweep over {' and '.join(own)}"
+        )
     return other
 
 
@@ -149,14 +148,6 @@ def _earlier(record: Path, *, resume: bool) -> SweepRecord | None:
     if not record.exists():
         raise UsageError(f"there is no {record} to go on with; leave --resume out, or name the -o of that sweep")
     return read_sweep(record)
-
-
-def _workload(name: str | None, line: str | None) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
-    if name is not None:
-        return cases.workload_named(ADAPTERS, name)
-    if line is not None:
-        return None, lambda space: cases.workload_of_perftest(line, space)
-    return None, lambda space: space.base
 
 
 def _fixes(words: tuple[str, ...]) -> dict[str, Any]:

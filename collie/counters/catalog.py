@@ -110,6 +110,11 @@ class Counter:
         """Source and driver's spelling, which identify a reading."""
         return self.source, self.spelled or self.name
 
+    @property
+    def rate_unit(self) -> str:
+        """Unit of a measurement's value: `packets/s`, or for a gauge that of its level, such as `us`."""
+        return self.unit.value if self.gauge else f"{self.unit.value}/s"
+
 
 @dataclass(frozen=True, slots=True)
 class Ignored:

@@ -7,6 +7,7 @@ first `agreeing` pairs if none differs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +15,7 @@ from statistics import median
 from typing import NamedTuple
 
 from collie.detect.pair_rule import Chances, PairRule, tail
-from collie.detect.reading import Resolution, RunReading, Sign, sign_of, typical
+from collie.detect.reading import Resolution, RunReading, Sign, sign_of, typical, worse_by
 from collie.detect.symptom import Verdict
 from collie.workloads.units import format_count
 
@@ -170,7 +171,7 @@ def compare(
         before, after = readings[Side.BASELINE], readings[Side.CANDIDATE]
         pairs.append(RunPair(before, after, sign_of(before, after, limits)))
         first = first.other
-    return _concluded(tuple(pairs), rule, chances)
+    return _concluded(tuple(pairs), rule, chances, limits)
 
 
 def _unsupported(side: Side, *, ran: bool) -> tuple[Change, str]:
@@ -200,7 +201,7 @@ def _is_decided(pairs: Sequence[RunPair], rule: PairRule) -> bool:
     )
 
 
-def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> Comparison:
+def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances, limits: Resolution) -> Comparison:
     counts = _counts(pairs)
     worse, better, same = counts[Sign.WORSE], counts[Sign.BETTER], counts[Sign.SAME]
     conclusive = worse + better + same
@@ -209,7 +210,8 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
     if worse >= rule.needed:
         confidence = 1.0 - tail(conclusive, worse, chances.differ)
         change = Change.NEW if before is None else Change.WORSE
-        return Comparison(change, _reasons(pairs, Sign.WORSE), pairs, (), confidence)
+        by = _rule_of(pairs, limits) if change is Change.WORSE else ""
+        return Comparison(change, f"{by}{_reasons(pairs, Sign.WORSE)}", pairs, (), confidence)
     if better >= rule.needed:
         confidence = 1.0 - tail(conclusive, better, chances.differ)
         gone = Change.FIXED if before is not None else Change.HEALTHY
@@ -225,6 +227,13 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
     reproduced = after if after is not None else before
     change, reported = (Change.HEALTHY, pairs[-1].after.verdict) if reproduced is None else (Change.STILL, reproduced)
     return Comparison(change, reported.reason, pairs, (), 1.0 - chances.false_negative_rate ** max(1, same))
+
+
+def _rule_of(pairs: Sequence[RunPair], limits: Resolution) -> str:
+    """Return the rule by which most pairs are worse. Other readings of these pairs can be better."""
+    by = Counter(worse_by(pair.before, pair.after, limits) for pair in pairs if pair.sign is Sign.WORSE)
+    (rule, _), *_rest = by.most_common()
+    return f"worse by {rule}; " if rule else ""
 
 
 def _reasons(pairs: Sequence[RunPair], sign: Sign) -> str:

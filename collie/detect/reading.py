@@ -105,16 +105,24 @@ def _sign_by_throughput(before: RunReading, after: RunReading, limits: Resolutio
     return None if after.unbounded else Sign.BETTER
 
 
+def worse_by(before: RunReading, after: RunReading, limits: Resolution) -> str:
+    """Return the rule by which the second reading is worse than the first, in words, or an empty text."""
+    lost = _lost(before, after)
+    if lost is not None and lost >= (limits.lost if after.verdict.is_anomalous else limits.lost_when_normal):
+        return "throughput"
+    if not after.verdict.is_anomalous:
+        return ""
+    if _pauses_more(after, before, limits):
+        return (
+            f"pause, which counts when it is {_PAUSE_FACTOR:g} times as long or by {100 * limits.lost:g} points longer"
+        )
+    symptom = after.verdict.symptom
+    return symptom.words if symptom is not None and _shows_more(after.verdict, before.verdict, limits) else ""
+
+
 def _exceeds(one: RunReading, other: RunReading, limits: Resolution) -> bool:
     """Whether one reading is worse than another by more than the resolution."""
-    lost = _lost(other, one)
-    if not one.verdict.is_anomalous:
-        return lost is not None and lost >= limits.lost_when_normal
-    return (
-        (lost is not None and lost >= limits.lost)
-        or _pauses_more(one, other, limits)
-        or _shows_more(one.verdict, other.verdict, limits)
-    )
+    return bool(worse_by(other, one, limits))
 
 
 def _lost(than: RunReading, reading: RunReading) -> float | None:

@@ -12,9 +12,10 @@ from typing import Any
 
 from collie.perftest import options as table
 from collie.perftest.parse import option_name, workload_of
+from collie.workloads.effect import fetches, is_unreliable, receives
 from collie.workloads.feature import Mfs
 from collie.workloads.plan import Flow, flows, is_peer
-from collie.workloads.workload import FIELD_NAMES, Connection, Memory, Opcode, QpType, Workload
+from collie.workloads.workload import FIELD_NAMES, Connection, Memory, Opcode, Workload
 
 _ALWAYS_WRITTEN = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
 """Fields whose option is always written, even at perftest's default, because readers look for it."""
@@ -172,35 +173,23 @@ def _requires(pairs: tuple[PerftestPair, ...]) -> tuple[str, ...]:
     return (*needs, *(["numactl on the hosts"] if far else []))
 
 
-def _fetches(workload: Workload) -> bool:
-    return any(opcode.fetches for opcode in workload.opcodes)
-
-
-def _receives(workload: Workload) -> bool:
-    return any(opcode.consumes_receive for opcode in workload.opcodes)
-
-
-def _unreliable(workload: Workload) -> bool:
-    return workload.qp_type in (QpType.UD, QpType.UC)
-
-
 def _always_ready(asked: Workload, runs: Workload) -> bool:
-    return _unreliable(asked) or not _receives(runs)
+    return is_unreliable(asked) or not receives(runs)
 
 
 _WITHOUT_EFFECT: Mapping[str, Callable[[Workload, Workload], bool]] = {
     "messages": lambda asked, runs: set(asked.payloads) == set(runs.payloads),
     "sge_count": lambda asked, _: all(opcode.is_atomic for opcode in asked.opcodes),
     "sge_split": lambda asked, _: asked.sge_count == 1 or all(opcode.is_atomic for opcode in asked.opcodes),
-    "recv_wq_depth": lambda _, runs: not _receives(runs),
+    "recv_wq_depth": lambda _, runs: not receives(runs),
     "signal_every": lambda asked, runs: asked.messages_per_signal == runs.messages_per_signal,
     "sq_sig_all": lambda asked, runs: asked.messages_per_signal == runs.messages_per_signal,
-    "max_rd_atomic": lambda _, runs: not _fetches(runs),
-    "max_dest_rd_atomic": lambda asked, runs: not _fetches(runs) or asked.max_dest_rd_atomic >= asked.max_rd_atomic,
-    "retry_cnt": lambda asked, _: _unreliable(asked),
+    "max_rd_atomic": lambda _, runs: not fetches(runs),
+    "max_dest_rd_atomic": lambda asked, runs: not fetches(runs) or asked.max_dest_rd_atomic >= asked.max_rd_atomic,
+    "retry_cnt": lambda asked, _: is_unreliable(asked),
     "rnr_retry": _always_ready,
     "min_rnr_timer": _always_ready,
-    "fence": lambda asked, _: not _fetches(asked),
+    "fence": lambda asked, _: not fetches(asked),
 }
 """Whether a difference in a field has no effect."""
 

@@ -69,6 +69,13 @@ def runs(count: int) -> str:
     return format_count(count, "run")
 
 
+def reading(per_second: float | None) -> str:
+    """Format a reading of a counter: `0.0951`, `127.3`, `20,072,512,345`."""
+    if per_second is None:
+        return "unknown"
+    return format_number(per_second, ",.0f" if abs(per_second) >= 1000 else ".4g")
+
+
 def effort(run_count: int, set_ups: int) -> str:
     """Format what runs took: `7 runs`, or `412 measurements on 97 set-ups` if runs shared a set-up."""
     if set_ups == run_count:

@@ -10,7 +10,7 @@ from typing import Any
 
 from collie.detect.interval import Interval, wilson
 from collie.detect.symptom import Symptom, severity_in_words
-from collie.search.likely_cause import DiscriminatingCounter
+from collie.search.likely_cause import DiscriminatingCounter, component
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.units import format_bytes, format_list, format_rate
@@ -97,6 +97,11 @@ class Anomaly:
     def figure(self) -> str:
         """The severity in words, see `severity_in_words`."""
         return severity_in_words(self.symptom, self.severity, self.reason)
+
+    @property
+    def component(self) -> str:
+        """The component that `hint` blames, or an empty string if no counter moved."""
+        return component(self.telling, self.mfs)
 
     @property
     def shown_interval(self) -> Interval | None:

@@ -38,15 +38,29 @@ def hint(symptom: Symptom, moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> 
     return f"{_specific(moved, mfs) or _generic(moved)}, {_EFFECTS[symptom]}"
 
 
+def component(moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> str:
+    """Return the component that `hint` blames, or an empty string if no counter moved."""
+    if not moved:
+        return ""
+    found = _named(moved, mfs)
+    return found[1].component if found else _blamed(moved)[0].component
+
+
 def _specific(moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> str:
-    """Return the first cause whose counter moved and whose conditions are stated, or an empty string."""
+    found = _named(moved, mfs)
+    return found[0].text if found else ""
+
+
+def _named(moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> tuple[_Cause, DiscriminatingCounter] | None:
+    """Return the first cause whose counter moved and whose conditions are stated, with that counter."""
     stated = {_token(condition) for condition in mfs.conditions}
-    told = [f"{counter.component} {counter.meaning}".lower() for counter in moved]
     for cause in _CAUSES:
-        moves = any(word in text for word in cause.counters for text in (told[:1] if cause.leads else told))
-        if moves and all(not stated.isdisjoint(group) for group in cause.conditions):
-            return cause.text
-    return ""
+        if all(not stated.isdisjoint(group) for group in cause.conditions):
+            for counter in moved[:1] if cause.leads else moved:
+                text = f"{counter.component} {counter.meaning}".lower()
+                if any(word in text for word in cause.counters):
+                    return cause, counter
+    return None
 
 
 def _token(condition: Condition) -> str:
@@ -57,14 +71,19 @@ def _token(condition: Condition) -> str:
 
 def _generic(moved: Sequence[DiscriminatingCounter]) -> str:
     """Return the cause that the component of the most moved counters suggests, or several components by name."""
-    near = [counter for counter in moved if counter.factor * _NEAR >= moved[0].factor]
-    causes = [counter for counter in near if counter.component.lower() not in _CONSEQUENCES] or [moved[0]]
+    causes = _blamed(moved)
     components = list(dict.fromkeys(counter.component for counter in causes))
     if len(components) > 1:
         return f"several units are busier than with plain traffic ({', '.join(components)})"
     component, meaning = components[0], causes[0].meaning
     fallback = f"the {component} runs short" + (f" ({meaning})" if meaning else "")
     return next((text for word, text in _UNITS.items() if word in component.lower()), fallback)
+
+
+def _blamed(moved: Sequence[DiscriminatingCounter]) -> list[DiscriminatingCounter]:
+    """Return the most moved counters, without those that other units raise, too."""
+    near = [counter for counter in moved if counter.factor * _NEAR >= moved[0].factor]
+    return [counter for counter in near if counter.component.lower() not in _CONSEQUENCES] or [moved[0]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from collie.workloads.workload import Workload, render
 Json = dict[str, Any]
 T = TypeVar("T")
 
+_MAX_NUMBER = 2**64
 MAX_VALUES = 100_000  # in one JSON text: a run on eight hosts with 10,000 counters each has 80,000 (20 MB)
 
 
@@ -77,17 +78,29 @@ def _decode_mfs(raw: Any) -> Mfs:
 
 
 def _answerable(condition: Condition) -> Condition:
-    """Refuse a condition that cannot be evaluated for any workload."""
+    """Refuse a condition that cannot be evaluated for any workload, or put into words."""
     if condition.dimension not in FEATURE_NAMES:
         raise ValueError(f"{condition.dimension[:40]!r} is no feature of a workload")
-    is_list, plain_value = isinstance(condition.value, tuple), feature_value(Workload(), condition.dimension)
-    if condition.op in (Op.AT_LEAST, Op.AT_MOST):
-        possible = _is_number(condition.value) and _is_number(plain_value)
-    else:
-        possible = is_list or condition.op is Op.EQUAL
+    value, plain_value = condition.value, feature_value(Workload(), condition.dimension)
+    match condition.op:
+        case Op.AT_LEAST | Op.AT_MOST:
+            possible = _is_number(plain_value) and _is_alike(value, plain_value)
+        case Op.EQUAL:
+            possible = _is_alike(value, plain_value)
+        case Op.ONE_OF:
+            possible = isinstance(value, tuple) and all(_is_alike(each, plain_value) for each in value)
     if not possible:
-        raise ValueError(f"{condition.dimension} cannot be compared by {condition.op} {condition.value!r:.40}")
+        raise ValueError(f"{condition.dimension} cannot be compared by {condition.op} {value!r:.40}")
     return condition
+
+
+def _is_alike(value: Any, plain_value: Any) -> bool:
+    """Whether a value is of the kind that a feature has, given one of its values."""
+    if isinstance(plain_value, bool):
+        return isinstance(value, bool)
+    if _is_number(plain_value):
+        return _is_number(value) and 0 <= value < _MAX_NUMBER
+    return isinstance(value, str | tuple)
 
 
 def _is_number(value: Any) -> bool:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collie.errors import StoreError, StoreUnwritable
-from collie.store.vetting import RECORD
+from collie.ports import CAMPAIGN_FILE
 
 LOCK_NAME = "campaign.lock"
 ANOMALIES = "anomalies"
@@ -29,8 +29,8 @@ class CampaignDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.database = path / RECORD
-        self.unfinished = path / f"{RECORD}.new"
+        self.database = path / CAMPAIGN_FILE
+        self.unfinished = path / f"{CAMPAIGN_FILE}.new"
         self.results = path / "results.jsonl"
         self.status = path / "status.json"
         self.answer = path / "gate.json"
@@ -44,13 +44,19 @@ class CampaignDirectory:
             present = set(os.listdir(self.path))
         except OSError as error:
             raise StoreError(f"{self.path} cannot become a campaign directory: {error.strerror}") from None
-        if RECORD in present:
+        if CAMPAIGN_FILE in present:
             raise StoreError(
                 f"{self.path} already holds a campaign; continue it with --resume {self.path}, "
                 "or name another directory"
             )
         # An interrupted creation can leave the first three. The caller can have created the two folders.
-        present -= {LOCK_NAME, f"{RECORD}.new", f"{RECORD}.new-journal", self.log.name, self.fingerprints.name}
+        present -= {
+            LOCK_NAME,
+            f"{CAMPAIGN_FILE}.new",
+            f"{CAMPAIGN_FILE}.new-journal",
+            self.log.name,
+            self.fingerprints.name,
+        }
         if present:
             raise StoreError(
                 f"{self.path} is not empty ({', '.join(sorted(present)[:3])}); name a new directory for the campaign"

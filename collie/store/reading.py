@@ -23,9 +23,10 @@ from pathlib import Path
 
 from collie.errors import StoreError, StoreUnwritable
 from collie.files import Folder
+from collie.ports import CAMPAIGN_FILE
 from collie.store import connections, schema
 from collie.store.lock import is_held
-from collie.store.vetting import LOG, RECORD, Files, vetted
+from collie.store.vetting import LOG, Files, vetted
 
 MAX_COPIED_BYTES = 1 << 30  # record and log together: some hundred thousand runs
 
@@ -80,21 +81,21 @@ class Reader:
         version = schema.require_readable(folder)
         self._in_place = None
         if is_live and files.is_mine and files.log is not None:  # without a log SQLite would create one
-            return self._live(folder.path / RECORD)
+            return self._live(folder.path / CAMPAIGN_FILE)
         if not files.has_log and version == schema.SCHEMA_VERSION:
             self._in_place = files
-            return self._connected(folder.path / RECORD, "mode=ro&immutable=1")
+            return self._connected(folder.path / CAMPAIGN_FILE, "mode=ro&immutable=1")
         copy = self._copied(folder, files)
         if vetted(folder, to_write=False) != files or (files.is_mine and _is_live(folder)):
             return None
-        return self._migrated(self._connected(copy, "mode=rw"), folder.path / RECORD)
+        return self._migrated(self._connected(copy, "mode=rw"), folder.path / CAMPAIGN_FILE)
 
     def _live(self, path: Path) -> sqlite3.Connection:
         connection = self._connected(path, "mode=ro")
         if schema.version_of(connection, path) == schema.SCHEMA_VERSION:
             return connection
         # An older Collie runs this campaign.
-        copy = self._connected(self._private() / RECORD, "mode=rwc")
+        copy = self._connected(self._private() / CAMPAIGN_FILE, "mode=rwc")
         with connections.understood(path):
             connection.backup(copy, pages=1000)
         return self._migrated(copy, path)
@@ -106,7 +107,7 @@ class Reader:
         return connection
 
     def _connected(self, path: Path, parameters: str) -> sqlite3.Connection:
-        return self._held.enter_context(closing(connections.connect(path, parameters, self._directory / RECORD)))
+        return self._held.enter_context(closing(connections.connect(path, parameters, self._directory / CAMPAIGN_FILE)))
 
     def _private(self) -> Path:
         try:
@@ -117,20 +118,20 @@ class Reader:
     def _copied(self, folder: Folder, files: Files) -> Path:
         if files.size > MAX_COPIED_BYTES:
             raise StoreError(
-                f"{folder.path / RECORD} and its log have more than {MAX_COPIED_BYTES >> 20} MiB, too much to copy for "
-                "reading; `--resume` migrates your own campaign in place"
+                f"{folder.path / CAMPAIGN_FILE} and its log have more than {MAX_COPIED_BYTES >> 20} MiB, too much to "
+                "copy for reading; `--resume` migrates your own campaign in place"
             )
         place = self._private()
         try:
-            _copy(folder, RECORD, place, files.record.size)
+            _copy(folder, CAMPAIGN_FILE, place, files.record.size)
             if files.log is not None:
                 _copy(folder, LOG, place, files.log.size)
         except OSError as error:
             raise StoreUnwritable(
-                f"{folder.path / RECORD} cannot be copied into {place} for reading: {error.strerror}; "
+                f"{folder.path / CAMPAIGN_FILE} cannot be copied into {place} for reading: {error.strerror}; "
                 "set TMPDIR to a folder with enough space"
             ) from None
-        return place / RECORD
+        return place / CAMPAIGN_FILE
 
 
 def campaign_folder(directory: Path) -> Folder:

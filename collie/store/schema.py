@@ -20,7 +20,7 @@ from typing import Any
 
 from collie.errors import StoreError
 from collie.files import Folder
-from collie.store.vetting import RECORD
+from collie.ports import CAMPAIGN_FILE
 
 APPLICATION_ID = 0x434F4C49  # COLI
 
@@ -144,9 +144,9 @@ SCHEMA_VERSION = len(MIGRATIONS)
 
 def require_readable(folder: Folder) -> int:
     """Return the schema version of a record without opening it as a database."""
-    path = folder.path / RECORD
+    path = folder.path / CAMPAIGN_FILE
     try:
-        with os.fdopen(folder.open(RECORD), "rb") as file:
+        with os.fdopen(folder.open(CAMPAIGN_FILE), "rb") as file:
             head = file.read(100)
     except FileNotFoundError:
         raise StoreError(f"{path.parent} holds no campaign: there is no {path.name} in it") from None

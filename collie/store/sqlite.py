@@ -25,7 +25,7 @@ from collie.detect.bounds import Calibration
 from collie.detect.measurement import Sample
 from collie.detect.symptom import Verdict
 from collie.errors import StoreError, StoreUnwritable
-from collie.ports import CampaignHeader, Measured, RunRecord
+from collie.ports import CAMPAIGN_FILE, CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
 from collie.store.connections import MAX_ROW_BYTES, MAX_RUNS, Page, RowSequence, bytes_of, connect, understood
@@ -34,7 +34,7 @@ from collie.store.exports import write_anomaly, write_results
 from collie.store.lock import CampaignLock
 from collie.store.reading import Reader, campaign_folder, files_of
 from collie.store.records import INSERT, SELECT_BETWEEN, SELECT_MEASURED, from_row, require_digest, tallied, to_row
-from collie.store.vetting import BESIDE, RECORD
+from collie.store.vetting import BESIDE
 
 _PAGE = Page(200, 8 << 20)  # a read per page, so that an abandoned `runs()` does not keep the log from being emptied
 _MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty anomalies, of some kilobytes each
@@ -55,7 +55,7 @@ class _Writer:
         self._directory = directory
         files_of(directory, to_write=True)
         with ExitStack() as on_failure:
-            path = directory / RECORD
+            path = directory / CAMPAIGN_FILE
             self.connection = on_failure.enter_context(closing(connect(path, "mode=rw", path)))
             try:
                 with understood(path, sqlite3.OperationalError):
@@ -76,7 +76,7 @@ class _Writer:
     def close(self) -> None:
         """Empty the log, even while others read, and close the connection."""
         try:
-            with understood(self._directory / RECORD):
+            with understood(self._directory / CAMPAIGN_FILE):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             self.connection.close()

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from collie.errors import StoreError
 from collie.files import Folder, require_regular
+from collie.ports import CAMPAIGN_FILE
 
-RECORD = "campaign.sqlite"
 BESIDE = ("-wal", "-shm", "-journal")  # suffixes of files that SQLite reads beside a database
 
-LOG, INDEX, JOURNAL = (f"{RECORD}{suffix}" for suffix in BESIDE)
+LOG, INDEX, JOURNAL = (f"{CAMPAIGN_FILE}{suffix}" for suffix in BESIDE)
 
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # either byte order: fileformat2.html, 4.1
 
@@ -63,10 +63,10 @@ class Files:
 def vetted(folder: Folder, *, to_write: bool) -> Files:
     """Check and return the files of a record, before SQLite reads or (`to_write`) writes them. Raises `StoreError`."""
     try:
-        record = folder.stat(RECORD)
+        record = folder.stat(CAMPAIGN_FILE)
         if record is None:
-            raise StoreError(f"{folder.path} holds no campaign: there is no {RECORD} in it")
-        require_regular(record.st_mode, folder.path / RECORD)
+            raise StoreError(f"{folder.path} holds no campaign: there is no {CAMPAIGN_FILE} in it")
+        require_regular(record.st_mode, folder.path / CAMPAIGN_FILE)
         if folder.stat(JOURNAL) is not None:
             raise StoreError(
                 f"{folder.path / JOURNAL} lies beside the record. SQLite would act on it, so nothing was opened. An "
@@ -92,7 +92,7 @@ def _of_owner(folder: Folder, name: str, record: os.stat_result) -> os.stat_resu
     if not stat.S_ISREG(found.st_mode):
         raise _foreign(folder, name, "it is not a regular file")
     if found.st_uid != record.st_uid:
-        raise _foreign(folder, name, f"it belongs to another user than {RECORD}")
+        raise _foreign(folder, name, f"it belongs to another user than {CAMPAIGN_FILE}")
     return found
 
 

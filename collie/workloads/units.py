@@ -48,9 +48,11 @@ def format_number(value: float, form: str) -> str:
 
 
 def format_count(count: int | str, noun: str) -> str:
-    """Format a count: `0 runs`, `1 run`, `2 anomalies`, `2 processes`."""
+    """Format a count: `0 runs`, `1 run`, `2 anomalies`, `1,926 processes`."""
     if str(count) == "1":
         return f"1 {noun}"
+    if isinstance(count, int):
+        count = f"{count:,}"
     if re.search(r"[^aeiou]y$", noun):
         return f"{count} {noun[:-1]}ies"
     return f"{count} {noun}{'es' if re.search(r'(s|x|ch)$', noun) else 's'}"

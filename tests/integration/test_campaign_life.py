@@ -136,3 +136,25 @@ def test_a_reproduction_says_where_its_workload_is_simpler_than_the_find(
     assert run(["reproduce", "c/a1", "--repeat", "1"]) in (0, 1, 4)
     said = capsys.readouterr().out
     assert f"this is the simplest workload of a1; the one that was found had {anomaly.figure}" in said
+
+
+def test_what_is_handed_over_has_the_figures_of_its_own_workload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a vendor who runs the bundle sees another severity than it states."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--campaign", "c", "--seed", "1", "--budget", "30m"]) == 0
+    with ADAPTERS.records.read(tmp_path / "c") as store:
+        anomaly, runs = store.anomalies()[0], list(store.runs(with_series=False))
+    own = {each.verdict.reason for each in runs if each.workload == anomaly.workload and each.verdict is not None}
+    other = anomaly.workload.with_(qps=anomaly.workload.qps + 1)
+    found = replace(anomaly, found_as=other, reason="host b sends pause for 99% of the time")
+    with SqliteStore.open(tmp_path / "c") as writable:
+        writable.add_anomaly(found)
+    sentence = cases.case_named(ADAPTERS, "c/a1").sentence
+    assert sentence in {replace(found, reason=reason).sentence for reason in own}
+    with SqliteStore.open(tmp_path / "c") as writable:
+        writable.add_anomaly(replace(found, workload=other, found_as=anomaly.workload))
+    assert cases.case_named(ADAPTERS, "c/a1").sentence == (
+        f"{found.sentence} These are the figures of the workload that was found. The one here is simpler."
+    )

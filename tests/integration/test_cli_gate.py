@@ -50,7 +50,7 @@ def gate(baseline: str, tmp_path: Path, *words: str) -> int:
 
 
 def test_a_lost_cure_fails_the_gate_and_is_reproduced(
-    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     files = ["--junit", str(tmp_path / "gate.xml"), "--markdown", str(tmp_path / "gate.md")]
     words = ["--subsystem", "F", "--budget", "90runs", "--format", "json", *files]
@@ -71,8 +71,18 @@ def test_a_lost_cure_fails_the_gate_and_is_reproduced(
     assert run(shlex.split(cases["nsdi22-10"]["reproduce"])[1:]) == 0
     capsys.readouterr()
     assert run(["status", str(tmp_path / "gate"), "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["state"] == "ended"
-    assert gate(str(tmp_path / "gate"), tmp_path / "next", "--budget", "60runs", "--format", "json") in (0, 4)
+    status = json.loads(capsys.readouterr().out)
+    assert status["state"] == "ended"
+    assert status["answer"].startswith("failed: 1 new, ")
+    assert run(["list", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"  gate {status['answer']}")
+    failed, following, small = str(tmp_path / "gate"), tmp_path / "next", ["--budget", "60runs", "--format", "json"]
+    assert gate(failed, following, *small) == 2
+    refused = json.loads(capsys.readouterr().err)["error"]["message"]
+    assert "is a gate that failed: 1 new, " in refused
+    assert refused.endswith("or accept them with --accept-failed-baseline")
+    assert gate(failed, following, *small, "--accept-failed-baseline") in (0, 4)
+    assert "is itself a gate that failed" in caplog.text
     after = json.loads(capsys.readouterr().out)
     assert after["counts"]["new"] == after["counts"]["worse"] == 0, "a gate is the baseline of the next one"
 

@@ -10,13 +10,18 @@ from tests.command import answer, collie
 from tests.support.command_lines import without_wall_time
 
 
-def test_several_pairs_search_one_campaign_that_resumes(tmp_path: Path) -> None:
+def test_several_pairs_search_one_campaign_that_resumes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     words = ["search", "--subsystem", "F", "--seed", "1", "--pairs", "3"]
     whole = answer(*words, "--budget", "60runs", "--campaign", "whole", cwd=tmp_path)
     assert (whole["pairs"], whole["pairs_set_aside"], whole["runs"]) == (3, {}, 60)
     answer(*words, "--budget", "45runs", "--campaign", "half", cwd=tmp_path)
     extended = answer("search", "--resume", "half", "--budget", "60runs", cwd=tmp_path)
     assert without_wall_time(extended) == without_wall_time(whole)
+    assert not caplog.messages
+    answer("search", "--resume", "half", "--budget", "40m", cwd=tmp_path)
+    assert caplog.messages == ["the budget of half was 60 runs and is now 40 min in all"]
+    answer("search", "--resume", "half", "--budget", "45m", cwd=tmp_path)
+    assert len(caplog.messages) == 1
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])

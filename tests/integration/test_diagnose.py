@@ -52,6 +52,57 @@ def test_a_normal_perftest_line_has_nothing_to_change(capsys: pytest.CaptureFixt
     assert said.err.count("assumed") <= 1  # what the line leaves open is said once
 
 
+def test_the_hint_agrees_with_the_known_anomaly(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its verdict needs no plain traffic, so the counters are compared with the changes that cure."""
+    assert run(["diagnose", "nsdi22-10", "--noise", "0"]) == 0
+    text = capsys.readouterr().out
+    assert "\nmoved most against healthy traffic: ack_engine_busy (acknowledgement unit" in text
+    assert "\nlikely: answers to short messages hold up long ones that arrive, so" in text
+    assert "\nknown as nsdi22-10: " in text
+
+
+def test_changes_that_are_left_out_are_named_and_tried_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diagnose", "nsdi22-04", "--noise", "0", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"opcode", "qps"} <= set(found["untried"])
+    assert run(["diagnose", "nsdi22-04", "--noise", "0", "--every-change", "--format", "json"]) == 0
+    every = json.loads(capsys.readouterr().out)
+    assert every["untried"] == []
+    assert set(found["untried"]) <= {each["dimension"] for each in every["changes"]}
+    assert every["advised"]["workload"] == found["advised"]["workload"]
+    assert every["runs"] > found["runs"]
+    assert run(["diagnose", "nsdi22-04", "--noise", "0"]) == 0
+    assert "    not tried, because one that cures is cheaper: qps, " in capsys.readouterr().out
+
+
+def test_the_corners_of_an_application_are_measured_and_what_is_slow_is_diagnosed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["diagnose", "rpc-library", "--noise", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("rpc-library: RPC library")
+    assert any(re.match(r"    bulk, nsdi22-04 +anomalous: ", line) for line in lines)
+    assert any(re.match(r"    control, heaviest, shortest messages +normal$", line) for line in lines)
+    assert {"control, nsdi22-05", "bulk, nsdi22-04"} <= set(lines)
+    assert run(["diagnose", "rpc-library", "--noise", "0", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["traffic"] for each in found["diagnoses"]] == ["control", "bulk"]
+    for each in found["diagnoses"]:
+        advised = each["advised"]
+        assert advised["dimension"] not in {"direction", "qp_type", "mtu"}, "the application keeps these"
+        for change in each["changes"]:
+            assert change["workload"]["mtu"] == 1024
+            assert change["workload"]["qps"] <= 128, "changes stay within the values of the application"
+
+
+def test_an_application_that_is_fast_everywhere_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("app.yaml").write_text("title: light\nspace: nsdi22\ntraffic:\n  all:\n    qps: {range: [1, 4]}\n")
+    assert run(["diagnose", "app.yaml", "--noise", "0"]) == 0
+    assert "no corner of its traffic is slow" in capsys.readouterr().out
+    assert run(["diagnose", "app.yaml", "--space", "nsdi22"]) == 2
+    assert "app.yaml is an application" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [[], ["nsdi22-01", "--perftest", "ib_write_bw"]])
 def test_one_workload_is_to_be_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["diagnose", *words]) == 2

@@ -186,3 +186,21 @@ def test_an_interrupted_search_prints_what_it_found_and_writes_the_report(tmp_pa
     assert (tmp_path / "two" / "report.html").exists()
     assert said.splitlines()[-1] == "interrupted; resume with: collie search --resume two"
     assert json.loads((tmp_path / "two" / "status.json").read_text())["state"] == "interrupted"
+
+
+def test_an_interrupted_search_reports_its_end_as_json(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "collie", "search", "--budget", "100h", "--campaign", "two", "--format", "json"]
+    process = subprocess.Popen(
+        argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "two" / "fingerprint").exists():
+        assert process.poll() is None, "the search ended"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _out, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    error = json.loads(said.splitlines()[-1])["error"]
+    assert error["exit_code"] == 130
+    assert "interrupted" in error["message"]

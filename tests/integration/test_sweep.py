@@ -57,6 +57,9 @@ def test_an_interrupted_sweep_repeats_no_point(capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["points"] == whole["points"]
     assert run([*QPS, "-o", "a.svg", "--resume"]) == 0
     assert "\n0 runs, 0 s of testbed time\n" in capsys.readouterr().out
+    for halvings in ("0", "3"):  # the points of the halvings stay, as did their cliff
+        assert run([*QPS, "-o", "a.svg", "--resume", "--halvings", halvings]) == 0
+        assert json.loads(Path("a.json").read_text()) == whole
 
 
 def test_two_sweeps_are_overlaid(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +134,13 @@ def test_the_record_is_the_json_that_is_named_and_another_sweep_must_have_the_sa
     assert not Path("a.json").exists()
     assert run(["sweep", "--x", "mtu", "--against", "b.json"]) == 2
     assert "b.json is over qps and this sweep over mtu" in capsys.readouterr().err
+    assert run(["sweep", "--x", "mtu=512,1024", "--y", "opcode=WRITE,READ", "-o", "c.json"]) == 0
+    assert run(["sweep", "--x", "mtu", "--against", "c.json"]) == 2
+    assert "c.json is over mtu and opcode and this sweep over mtu\n" in capsys.readouterr().err
+    assert run(["sweep", "--x", "mtu", "--y", "qps=1,2", "--against", "c.json"]) == 2
+    assert "c.json is over mtu and opcode and this sweep over mtu and qps" in capsys.readouterr().err
+    assert run([*QPS, "--y", "mr_bytes=4KiB..4MiB", "--against", "b.json"]) == 2
+    assert "drawn as a map, which has no room for another sweep" in capsys.readouterr().err
     for odd in ("{}", '{"schema_version": 1, "about": {}, "points": []}', "[]", "no json"):
         Path("odd.json").write_text(odd)
         assert run(["sweep", "--x", "qps", "--against", "odd.json"]) == 2

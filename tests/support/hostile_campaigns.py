@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
+from collie.ports import CAMPAIGN_FILE
 from collie.store import schema
 from collie.store.codec import encode_result
 from collie.store.connections import MAX_RUNS
-from collie.store.vetting import RECORD
 from collie.testing.store_suite import measured
 from tests.support.hostile_ground import LARGE_BYTES, PAGE_BYTES, Ground, connected
 
@@ -99,7 +99,7 @@ def _log_of(*statements: str) -> Spoiler:
 
 def _cut_log(ground: Ground) -> None:
     _log_of("PRAGMA user_version = 0")(ground)
-    log = ground.record.with_name(f"{RECORD}-wal")
+    log = ground.record.with_name(f"{CAMPAIGN_FILE}-wal")
     if log.is_file() and not log.is_symlink():
         os.truncate(log, ground.rng.randrange(log.stat().st_size + 1))
 

@@ -23,9 +23,10 @@ from random import Random
 
 from collie import bundle, campaign, report, simulator
 from collie.cli import main
+from collie.ports import CAMPAIGN_FILE
 from collie.store import schema
 from collie.store.sqlite import SqliteStore
-from collie.store.vetting import INDEX, RECORD
+from collie.store.vetting import INDEX
 from collie.testing.store_suite import measured
 from tests.support.hostile_campaigns import SPOILERS
 from tests.support.hostile_ground import Ground, Snapshot, decoys, downgraded, snapshot
@@ -169,7 +170,7 @@ class Siege:
         place = self._fresh("struck")
         campaign = place / "campaign"
         shutil.copytree(self._good, campaign)
-        downgraded(campaign / RECORD, version)
+        downgraded(campaign / CAMPAIGN_FILE, version)
         ground = Ground(campaign, decoys(place / "decoys"), self._rng)
         with _writer(campaign, live=live):
             for name in names:

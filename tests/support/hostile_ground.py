@@ -15,8 +15,8 @@ from random import Random
 from typing import Any
 
 from collie.errors import StoreError
+from collie.ports import CAMPAIGN_FILE
 from collie.store import schema
-from collie.store.vetting import RECORD
 
 PAGE_BYTES = 4096
 LARGE_BYTES = 64 << 20
@@ -39,7 +39,7 @@ class Ground:
     @property
     def record(self) -> Path:
         """The record of the campaign."""
-        return self.campaign / RECORD
+        return self.campaign / CAMPAIGN_FILE
 
     @property
     def prey(self) -> Path:
@@ -53,7 +53,7 @@ class Ground:
 
     def beside(self, suffix: str) -> Path:
         """Return the place of a file beside the record, with nothing in it."""
-        path = self.record.with_name(RECORD + suffix)
+        path = self.record.with_name(CAMPAIGN_FILE + suffix)
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
         path.unlink(missing_ok=True)

@@ -81,14 +81,12 @@ def workloads() -> st.SearchStrategy[Workload]:
 
 
 def feature_sets() -> st.SearchStrategy[Mfs]:
-    """Minimal feature sets over any feature. Exact values are those of workloads; the rest need not make sense."""
-    value: st.SearchStrategy[Any] = st.booleans() | _whole_numbers | st.sampled_from(Opcode).map(str) | _sizes
+    """Minimal feature sets over any feature. Exact values are those of workloads. Limits need not make sense."""
     condition = st.one_of(
         st.builds(
-            Condition,
+            lambda among, name: Condition(name, Op.ONE_OF, tuple(workload.get(name) for workload in among)),
+            st.lists(workloads(), min_size=1, max_size=3),
             st.sampled_from(FIELD_NAMES),
-            st.just(Op.ONE_OF),
-            st.lists(value, min_size=1, max_size=3).map(tuple),
         ),
         st.builds(
             lambda workload, name: Condition(name, Op.EQUAL, workload.get(name)),
@@ -96,7 +94,10 @@ def feature_sets() -> st.SearchStrategy[Mfs]:
             st.sampled_from(FIELD_NAMES),
         ),
         st.builds(
-            Condition, st.sampled_from(tuple(DERIVED)), st.sampled_from([Op.AT_LEAST, Op.AT_MOST]), _whole_numbers
+            Condition,
+            st.sampled_from(tuple(DERIVED)),
+            st.sampled_from([Op.AT_LEAST, Op.AT_MOST]),
+            st.integers(0, 2**63),
         ),
     )
     return st.builds(Mfs, st.lists(condition, max_size=4).map(tuple))

@@ -39,6 +39,9 @@ _FRESH_SIBLINGS = 3
 _RUNS_PER_PAIR = 4
 """Limit on runs of a pair: one run on either side, each with its plain sibling for low throughput."""
 
+_STEP_SECONDS, _STEP_RUNS = 300, 10
+"""Steps of a budget that is named to an operator. Its parts are means, so it is rounded up."""
+
 
 @dataclass
 class Gate:
@@ -73,6 +76,7 @@ class Gate:
         self._limits: Resolution = resolution(self.recipe.thresholds)
         self._measurers = [self.candidate, *([self.baseline] if self.baseline else [])]
         self._results: list[CaseResult] = []
+        self._cut: list[GateCase] = []
 
     def run(self) -> GateSummary:
         """Replay, then search, then compare the finds."""
@@ -93,7 +97,29 @@ class Gate:
             elapsed_seconds=self._elapsed,
             search=search,
             paired=self.baseline is not None,
+            needed=self._needed(shares) if self._cut or search is None else None,
         )
+
+    def _needed(self, shares: Shares) -> Budget | None:
+        """Return the budget for what this one did not reach, by the mean cost of what it did. None without a run."""
+        if not self._runs:
+            return None
+        per_run = self._elapsed / self._runs
+        done = [each for each in self._results if each.case.symptom and each.case not in self._cut]
+        known = sum(each.elapsed_seconds for each in done)
+        per_case = known / len(done) if done else per_run * _RUNS_PER_PAIR * self._rule(shares.of_replay).agreeing
+        search = per_run * self._runs_of_find(shares) / (1.0 - _NEIGHBOUR_SHARE)
+        seconds = known + per_case * len(self._cut) + search
+        if self.budget.runs is not None:
+            return Budget(runs=_rounded(seconds / per_run, _STEP_RUNS))
+        return Budget(float(_rounded(seconds, _STEP_SECONDS)))
+
+    def _rule(self, share: float) -> PairRule:
+        return rule_for(share, self._chances.differ, self._chances.false_negative_rate)
+
+    def _runs_of_find(self, shares: Shares) -> int:
+        """Return the most runs that the comparison of a find takes."""
+        return _RUNS_PER_PAIR * self._rule(shares.of_find(1)).pairs
 
     @property
     def _elapsed(self) -> float:
@@ -127,6 +153,7 @@ class Gate:
         except BudgetSpent as spent:
             if case.kind is CaseOrigin.NEIGHBOUR:  # neighbours are only samples, but each anomaly needs an answer
                 return False
+            self._cut.append(case)
             text = f"{spent}, and too few pairs have been taken"
             comparison = Comparison(Change.INCONCLUSIVE, text, tuple(taken))
         self._results.append(CaseResult(case, comparison, share, self._elapsed - began))
@@ -140,8 +167,7 @@ class Gate:
         recorded = None if self.baseline or case.on else self.record.reading(case.workload)
         if recorded is None and self.baseline is None:
             return self._alone(case, limit)
-        rule = rule_for(share, self._chances.differ, self._chances.false_negative_rate)
-        comparison = self._pairs(case, rule, recorded, limit, taken)
+        comparison = self._pairs(case, self._rule(share), recorded, limit, taken)
         return comparison if recorded is None else self._trusted(case, comparison, share)
 
     def _pairs(
@@ -260,9 +286,7 @@ class Gate:
         limit, total = self._limit(1.0 - _RESERVE), self.budget
         if self.baseline is None:
             return limit
-        runs = (
-            _RUNS_PER_PAIR * rule_for(shares.of_find(1), self._chances.differ, self._chances.false_negative_rate).pairs
-        )
+        runs = self._runs_of_find(shares)
         seconds = runs * self._elapsed / max(1, self._runs)
         return Budget(
             min(limit.seconds, total.seconds - seconds),
@@ -304,3 +328,7 @@ def _is_within(space: Space, workload: Workload) -> bool:
         return True
 
     return space.allows(workload) and all(map(within, space.dimensions))
+
+
+def _rounded(amount: float, step: int) -> int:
+    return step * math.ceil(amount / step)

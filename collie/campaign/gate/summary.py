@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collie.campaign.gate.cases import GateCase
+from collie.campaign.budget import Budget
+from collie.campaign.gate.cases import CaseOrigin, GateCase
 from collie.campaign.summary import Summary
 from collie.detect.compare import Change, Comparison
 from collie.detect.pair_rule import Chances
+
+DETAILED = (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED)
+ORDER = (*DETAILED, Change.STILL, Change.HEALTHY, Change.UNSUPPORTED)
+"""Order of the changes in the output. Those that need attention come first."""
+_QUIET = (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED)
+_ANSWERS = {0: "passed", 1: "failed", 4: "inconclusive", 5: "nothing was run"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,7 @@ class GateSummary:
         elapsed_seconds: testbed time of both sides.
         search: the result of the search, or None if no budget was left for it.
         paired: whether the baseline was measured, not read from its record.
+        needed: about the budget that decides every anomaly and leaves some to search. None if this one did.
     """
 
     results: tuple[CaseResult, ...]
@@ -45,6 +53,7 @@ class GateSummary:
     elapsed_seconds: float
     search: Summary | None
     paired: bool
+    needed: Budget | None = None
 
     def of(self, change: Change) -> tuple[CaseResult, ...]:
         """Return the cases with one decision."""
@@ -55,7 +64,18 @@ class GateSummary:
         """The new and worse cases."""
         return tuple(result for result in self.results if result.change.is_alarm)
 
-    def exit_code(self, *, inconclusive_fails: bool) -> int:
+    def anomalies(self, change: Change) -> tuple[CaseResult, ...]:
+        """Return the cases with this change. Neighbours are included only if their result changed."""
+        return tuple(r for r in self.of(change) if r.case.kind is not CaseOrigin.NEIGHBOUR or change not in _QUIET)
+
+    def answer(self, *, inconclusive_fails: bool = True) -> str:
+        """Return the answer on one line: `failed: 1 new, 20 still there`."""
+        counts = ", ".join(f"{len(found)} {change}" for change in ORDER if (found := self.anomalies(change)))
+        return (
+            f"{_ANSWERS[self.exit_code(inconclusive_fails=inconclusive_fails)]}: {counts or 'no anomaly was compared'}"
+        )
+
+    def exit_code(self, *, inconclusive_fails: bool = True) -> int:
         """Return 0 passed, 1 new or worse, 4 inconclusive, 5 nothing was run."""
         if not any(self.runs):
             return 5

@@ -7,14 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from collie.campaign.gate.summary import CaseResult, GateSummary
+from collie.campaign.gate.summary import ORDER, CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
 from collie.report.terminal.gate import (
-    ORDER,
     GateContext,
-    anomalies,
     confidence,
     describe_effect,
     effort,
@@ -49,7 +47,7 @@ def render_markdown(summary: GateSummary, context: GateContext) -> str:
     if differences:
         lines += ["", f"Under test: {', '.join(map(_code, differences))}"]
     for change in ORDER:
-        if change in _MARKS and (found := anomalies(summary, change)):
+        if change in _MARKS and (found := summary.anomalies(change)):
             lines += ["", *_section(change, found, context)]
     end = (neighbours(summary), searched(summary), effort(summary))
     return "\n".join([*lines, "", " ".join(f"{_escaped(each)}." for each in end)])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from collie.app.sweeps import SweepRecord, Swept
-from collie.campaign.sweep import Point, Sweep
+from collie.campaign.sweep import MOST_CURVES, Point, Sweep
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
 from collie.report.figures.severity_map import ticks
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _WIDTH_INCHES, _HEIGHT_INCHES = 6.3, 3.9
 _DPI: Final = 200
-_MOST_CURVES: Final = 8
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999900", "#000000")
 """The palette of Okabe and Ito, safe for colour-blind readers."""
 _GREY: Final = "#666666"
@@ -64,7 +63,7 @@ def _figure(swept: Swept, against: SweepRecord | None) -> Figure:
     figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    if found.y is not None and len(found.y.values) > _MOST_CURVES and found.y.ordered:
+    if found.y is not None and len(found.y.values) > MOST_CURVES and found.y.ordered:
         _map(figure, axes, found)
         against = None  # a map has no room for another one
     else:

@@ -27,8 +27,6 @@ from collie.workloads.setup import SetUp
 from collie.workloads.workload import render
 
 if TYPE_CHECKING:  # they need numpy, and a bundle imports this module without numpy
-    from collie.app.diagnoses import Diagnosed
-    from collie.campaign.diagnose import Change
     from collie.campaign.summary import Score, Summary, Unconfirmed
 
 SCHEMA_VERSION = 1
@@ -174,35 +172,6 @@ def _phase(phase: Phase | None) -> Json:
         "phase": phase.number,
         "made_for": render(phase.made_for),
         "new_set_up_because": phase.apart or None,
-    }
-
-
-def render_diagnosis(diagnosed: Diagnosed) -> Json:
-    """Return the object of `collie diagnose`. Each change is relative to the workload with those in `kept`."""
-    found = diagnosed.diagnosis
-    return {
-        "schema_version": SCHEMA_VERSION,
-        **_measured(found.run),
-        "kept": [_change(each) for each in found.kept],
-        "changes": [_change(each) for each in found.changes],
-        "advised": _change(found.advised) if found.advised else None,
-        "discriminating_counters": plain(diagnosed.telling),
-        "hint": diagnosed.hint,
-        "known": [{"id": each.id, "sentence": each.sentence, "remedy": each.cure or None} for each in diagnosed.known],
-        "runs": diagnosed.runs,
-        "elapsed_seconds": plain(diagnosed.elapsed_seconds),
-    }
-
-
-def _change(change: Change) -> Json:
-    return {
-        "dimension": change.dimension,
-        "also": list(change.also),
-        "cures": change.cures,
-        "severity": plain(change.severity),
-        "steps": change.steps,
-        "workload": render(change.run.workload),
-        "verdict": plain(change.run.verdict),
     }
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from collie.app.diagnoses import Diagnosed
+from collie.advise.corners import Corner
+from collie.app.diagnoses import Diagnosed, DiagnosedApplication
 from collie.campaign.diagnose import Change, changed_values
 from collie.campaign.single_run import JudgedRun
 from collie.detect.reading import reading_of
@@ -24,6 +25,36 @@ def render_diagnosis(diagnosed: Diagnosed) -> str:
     return styled(_lines(diagnosed))
 
 
+def render_application(diagnosed: DiagnosedApplication) -> str:
+    """Return how the corners of an application do, and the diagnoses of those that are slow."""
+    return styled(_application_lines(diagnosed))
+
+
+def _application_lines(diagnosed: DiagnosedApplication) -> Iterator[Line]:
+    application = diagnosed.application
+    yield Text(f"{application.id}: {application.title}", "bold")
+    names = [_name(corner) for corner, _ in diagnosed.corners]
+    width = max(map(len, names), default=0)
+    for name, (_, run) in zip(names, diagnosed.corners, strict=True):
+        yield f"    {name:{width}}  {_verdict(run)}"
+    for corner, each in diagnosed.diagnoses:
+        yield from ("", Text(_name(corner), "bold"), *_lines(each))
+    if not diagnosed.diagnoses:
+        yield "no corner of its traffic is slow; `collie search --space` looks between them"
+    yield Text(f"in all {runs(diagnosed.runs)}, {format_seconds(diagnosed.elapsed_seconds)} of testbed time", "dim")
+
+
+def _name(corner: Corner) -> str:
+    return f"{corner.traffic}, {corner.why}"
+
+
+def _verdict(run: JudgedRun) -> str:
+    verdict = run.verdict
+    if verdict is None:
+        return "could not be measured"
+    return f"{verdict.outcome}: {verdict.reason}" if verdict.is_inconclusive or verdict.is_anomalous else "normal"
+
+
 def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
     found = diagnosed.diagnosis
     yield Text(traffic(found.run), "bold")
@@ -35,7 +66,7 @@ def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
         yield ""
         if diagnosed.telling:
             moved = ", ".join(f"{each.counter} ({each.component}, {times(each.factor)})" for each in diagnosed.telling)
-            yield f"moved most against plain traffic: {moved}"
+            yield f"moved most against healthy traffic: {moved}"
         if diagnosed.hint:
             yield f"likely: {diagnosed.hint}"
         for known in diagnosed.known:
@@ -58,6 +89,8 @@ def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
     width = max(len(told) for told, _, _ in rows)
     for told, outcome, change in rows:
         yield Text(f"    {told:{width}}  {outcome}", "green" if change.cures else "dim")
+    if found.untried:
+        yield Text(f"    not tried, because one that cures is cheaper: {', '.join(found.untried)}", "dim")
     if (more := len(found.changes) - len(rows)) > 0:
         yield Text(f"    and {more} more, see --format json", "dim")
 

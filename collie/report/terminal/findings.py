@@ -67,7 +67,7 @@ def next_steps(
         commands.append((resume, "go on, because the search was interrupted"))
     elif waiting := sum(not anomaly.complete for anomaly in causes):
         purpose = f"explain {format_count(waiting, 'anomaly')} for which the budget was too small"
-        commands.append((f"{resume} --budget {_larger(budget)}", purpose))
+        commands.append((f"{resume} --budget {_larger(budget).as_option}", purpose))
     commands.append((f"xdg-open {shlex.quote(str(report))}", "read the report"))
     width = max(len(command) for command, _ in commands)
     yield from (f"  {command:{width}}  # {purpose}" for command, purpose in commands)
@@ -78,16 +78,12 @@ def _row(anomaly: Anomaly) -> tuple[str, ...]:
         shows, where = "", f"{_UNEXPLAINED}: {anomaly.workload.qp_type} {anomaly.workload.opcode}"
     else:
         shows = f"{anomaly.fresh_shows} of {anomaly.fresh_runs}" if anomaly.fresh_runs else ""
-        component = f"{anomaly.telling[0].component}: " if anomaly.telling else ""
+        place = f"{anomaly.component}: " if anomaly.component else ""
         unfinished = "" if anomaly.complete else f"{_UNEXPLAINED} to the end: "
-        where = f"{unfinished}{component}{anomaly.mfs}"
+        where = f"{unfinished}{place}{anomaly.mfs}"
     found = format_seconds(anomaly.found_at_seconds)
     return anomaly.id, percent(anomaly.severity), anomaly.symptom.words, found, shows, where
 
 
-def _larger(budget: Budget) -> str:
-    """Return a larger budget as on the command line."""
-    if budget.runs is not None:
-        return f"{math.ceil(_MORE * budget.runs)}runs"
-    minutes = math.ceil(_MORE * budget.seconds / 60)
-    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
+def _larger(budget: Budget) -> Budget:
+    return Budget(_MORE * budget.seconds, None if budget.runs is None else math.ceil(_MORE * budget.runs))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from collie.campaign.gate.answer import AnsweredCase, GateAnswer
 from collie.campaign.gate.cases import CaseOrigin
-from collie.campaign.gate.summary import CaseResult, GateSummary
+from collie.campaign.gate.summary import DETAILED, ORDER, CaseResult, GateSummary
 from collie.campaign.safety import SafetyRecord
 from collie.detect.compare import Change, Comparison, Effect, Spread
 from collie.detect.reading import RunReading, Sign
@@ -17,10 +17,6 @@ from collie.report.json.objects import SCHEMA_VERSION, Json, features, plain, re
 from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_number, format_seconds
 from collie.workloads.workload import render
-
-_DETAILED = (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED)
-ORDER = (*_DETAILED, Change.STILL, Change.HEALTHY, Change.UNSUPPORTED)
-"""Order of the changes in the output. Those that need attention come first."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +52,7 @@ class GateContext:
 
 def headline(summary: GateSummary, context: GateContext) -> str:
     """Return the answer in one line."""
-    counts = ", ".join(f"{len(found)} {change}" for change in ORDER if (found := anomalies(summary, change)))
-    answer = {0: "passed", 1: "failed", 4: "inconclusive", 5: "nothing was run"}[
-        summary.exit_code(inconclusive_fails=context.inconclusive_fails)
-    ]
-    return f"gate {answer}: {counts or 'no anomaly was compared'}"
-
-
-def anomalies(summary: GateSummary, change: Change) -> tuple[CaseResult, ...]:
-    """Return the cases with this change. Neighbours are included only if their result changed."""
-    quiet = (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED)
-    return tuple(r for r in summary.of(change) if r.case.kind is not CaseOrigin.NEIGHBOUR or change not in quiet)
+    return f"gate {summary.answer(inconclusive_fails=context.inconclusive_fails)}"
 
 
 def neighbours(summary: GateSummary) -> str:
@@ -81,10 +67,15 @@ def neighbours(summary: GateSummary) -> str:
 
 def searched(summary: GateSummary) -> str:
     """Return the result of the search."""
+    more = (
+        f"; --budget {summary.needed.as_option} would decide every anomaly and leave some to search"
+        if summary.needed
+        else ""
+    )
     if summary.search is None:
-        return "nothing was searched: what was left of the budget could not have told whether a find is new"
+        return f"nothing was searched: what was left of the budget could not have told whether a find is new{more}"
     found = sum(anomaly.same_as is None for anomaly in summary.search.anomalies)
-    return f"the search found {found or 'nothing'} beyond these"
+    return f"the search found {found or 'nothing'} beyond these{more}"
 
 
 def effort(summary: GateSummary) -> str:
@@ -122,11 +113,11 @@ def _spread(found: Spread, form: str) -> str:
 def render_gate_text(summary: GateSummary, context: GateContext) -> str:
     """Return the final text of a gate."""
     lines = [headline(summary, context)]
-    for change in _DETAILED:
-        for result in anomalies(summary, change):
+    for change in DETAILED:
+        for result in summary.anomalies(change):
             lines += ["", *_case_lines(result, context)]
     for change in (Change.STILL, Change.UNSUPPORTED):
-        if found := anomalies(summary, change):
+        if found := summary.anomalies(change):
             lines += ["", f"{change.upper()}", *(f"    {r.case.name}: {r.case.title}" for r in found)]
     return "\n".join([*lines, "", neighbours(summary), searched(summary), effort(summary)])
 
@@ -158,7 +149,7 @@ def answer_of(summary: GateSummary, context: GateContext) -> GateAnswer:
         differences=tuple(
             str(each) for host in context.differences for each in host.differences if each.changes_results
         ),
-        cases=tuple(_answered(result, context) for change in ORDER for result in anomalies(summary, change)),
+        cases=tuple(_answered(result, context) for change in ORDER for result in summary.anomalies(change)),
         notes=(neighbours(summary), searched(summary), effort(summary)),
     )
 
@@ -199,6 +190,7 @@ def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float)
         "wall_seconds": plain(wall_seconds),
         "search_ended_by": search.ended_by if search else None,
         "untested_neighbours": summary.untested,
+        "needed_budget": summary.needed.as_option if summary.needed else None,
         "counts": {change.value: len(summary.of(change)) for change in ORDER},
         "cases": [_case(result, context) for result in summary.results],
         **({"safety": safety} if safety else {}),

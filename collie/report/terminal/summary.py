@@ -11,6 +11,7 @@ from rich.text import Text
 from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun, Phase
 from collie.campaign.summary import Score, Summary, Unconfirmed
+from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
 from collie.detect.interval import wilson
 from collie.detect.measurement import HostMeasurement, Measurement
@@ -25,6 +26,7 @@ from collie.report.quantities import (
     packet_rate,
     percent,
     rate,
+    reading,
     runs,
     show,
     times,
@@ -34,12 +36,15 @@ from collie.report.ranking import awaits_explanation
 from collie.report.terminal.findings import NARROWEST, findings_table
 from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import Anomaly, causes_of
-from collie.workloads.units import format_count, format_number, format_seconds
+from collie.workloads.effect import has_effect
+from collie.workloads.units import format_count, format_seconds
 from collie.workloads.workload import FIELD_NAMES
 
 Line = Text | str
 
 _MAX_UNCONFIRMED = 5
+_SIZES = ("qps", "messages")
+"""Fields without which no workload can be pictured. They are named even where they are plain."""
 
 
 def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
@@ -56,8 +61,8 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
     return styled([*lines, *([""] if notes else []), *notes, *([""] if table else []), *table])
 
 
-def render_measurement(judged: JudgedRun) -> str:
-    """Return the measurement of one run, with every counter."""
+def render_measurement(judged: JudgedRun, catalog: Catalog) -> str:
+    """Return the measurement of one run, with every counter in the unit of its `catalog`."""
     result = judged.result
     lines: list[Line] = [*_phase(judged.phase), Text(traffic(judged), "bold")]
     lines += failure_lines(result)
@@ -65,7 +70,7 @@ def render_measurement(judged: JudgedRun) -> str:
         lines += verdict_lines(judged.verdict)
         lines += ["", *_hosts(result.measurement, judged.bound)]
         lines += [Text(f"note: {note}", "dim") for note in result.measurement.notes]
-        lines += ["", *_counters(result.measurement)]
+        lines += ["", *_counters(result.measurement, catalog)]
     return styled(lines)
 
 
@@ -194,14 +199,16 @@ def _capital(sentence: str) -> str:
 
 
 def traffic(judged: JudgedRun) -> str:
-    """Return the transport of a run and its differences from plain traffic."""
+    """Return the transport and sizes of a run, and its differences from plain traffic that can act on it."""
     workload, sibling = judged.workload, judged.sibling
     differences = [
         f"{name} {show(name, workload.get(name))} (plain {show(name, sibling.get(name))})"
         for name in FIELD_NAMES
-        if workload.get(name) != sibling.get(name)
+        if workload.get(name) != sibling.get(name) and has_effect(name, workload)
     ]
-    return f"{workload.qp_type} {workload.opcode}: {', '.join(differences) or 'plain traffic'}"
+    opcodes = "/".join(workload.opcodes)
+    plain = [f"{name} {show(name, workload.get(name))}" for name in _SIZES if workload.get(name) == sibling.get(name)]
+    return f"{', '.join([f'{workload.qp_type} {opcodes}', *plain])}: {', '.join(differences) or 'plain traffic'}"
 
 
 def verdict_lines(verdict: Verdict | None) -> Iterator[Line]:
@@ -250,16 +257,21 @@ def _host(host: HostMeasurement, bound: Bound) -> str:
     return "; ".join(parts)
 
 
-def _counters(measurement: Measurement) -> Iterator[str]:
+def _counters(measurement: Measurement, catalog: Catalog) -> Iterator[str]:
     names = list(dict.fromkeys(name for host in measurement.hosts for name in host.counters))
-    width = max(map(len, names), default=0)
-    if names:
-        heads = "".join(f"{'host ' + host.host:>16}" for host in measurement.hosts)
-        yield f"{'per second':{width}}{heads}"
+    if not names:
+        return
+    heads = ("counter", "unit", *(f"host {host.host}" for host in measurement.hosts))
+    rows = [heads]
     for name in names:
-        readings = (host.counters.get(name) for host in measurement.hosts)
-        displayed = ("unknown" if reading is None else format_number(reading, ",.6g") for reading in readings)
-        yield f"{name:{width}}" + "".join(f"{text:>16}" for text in displayed)
+        counter = catalog.find(name)
+        rows.append(
+            (name, counter.rate_unit if counter else "", *(reading(h.counters.get(name)) for h in measurement.hosts))
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, unit, *readings in rows:
+        right = (text.rjust(width) for text, width in zip(readings, widths[2:], strict=True))
+        yield "  ".join((name.ljust(widths[0]), unit.ljust(widths[1]), *right))
 
 
 def _terminal_width() -> int | None:

@@ -39,7 +39,8 @@ def trial_lines(
     yield from _otherwise(reproduction)
     yield from _counters(reproduction)
     for control in reproduction.controls:
-        yield TerminalLine(f"without {control.broken}: {symptom} in {_trial(control, reproduction)}")
+        value = differences(control.workload, reproduction.trial.workload)
+        yield TerminalLine(f"without {control.broken} ({value}): {symptom} in {_trial(control, reproduction)}")
         if reproduction.explains(control) is False:
             text = f"    still shows without {control.broken}: that condition does not explain it"
             yield TerminalLine(text, "bold yellow")

@@ -10,10 +10,13 @@ from collie.campaign.diagnose import Diagnosis, changed_values, suspected_set
 from collie.campaign.single_run import SingleRunSession
 from collie.detect.bounds import Calibration
 from collie.detect.judge import Thresholds
+from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
+from collie.ports import RunResult
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.extractions import planted_at
 from tests.support.planted import HEADER, LOOPBACK, SPACE
@@ -25,11 +28,11 @@ def at_least(**limits: int) -> Mfs:
     return Mfs(tuple(Condition(name, Op.AT_LEAST, value) for name, value in limits.items()))
 
 
-def diagnosed(workload: Workload, *planted: Planted) -> tuple[Diagnosis, list[Workload]]:
+def diagnosed(workload: Workload, *planted: Planted, every: bool = False) -> tuple[Diagnosis, list[Workload]]:
     """Return the diagnosis, and the workloads that ran in order."""
     store = MemoryStore(HEADER)
     session = SingleRunSession(FakeTestbed(planted), store, SPACE, Thresholds(), Calibration(), ListSink())
-    return drive(session, workload), [record.workload for record in store.runs()]
+    return drive(session, workload, every=every), [record.workload for record in store.runs()]
 
 
 def curing(found: Diagnosis) -> list[str]:
@@ -45,7 +48,7 @@ def test_a_normal_workload_has_nothing_to_change() -> None:
 
 def test_each_condition_of_the_anomaly_cures_and_nothing_else_does() -> None:
     mfs = at_least(qps=64, wqe_batch=16)
-    found, _ = diagnosed(PLAIN.with_(qps=512, wqe_batch=64, sge_count=4), Planted(mfs))
+    found, _ = diagnosed(PLAIN.with_(qps=512, wqe_batch=64, sge_count=4), Planted(mfs), every=True)
     assert set(curing(found)) == {"qps", "wqe_batch"}
     assert {change.dimension for change in found.changes} == {"qps", "wqe_batch", "sge_count"}
     assert set(suspected_set(found, SPACE).conditions) == set(at_least(qps=512, wqe_batch=64).conditions)
@@ -144,11 +147,54 @@ def _differing(one: Workload, other: Workload) -> set[str]:
 
 def test_dimensions_that_cure_are_listed_cheapest_first() -> None:
     mfs = at_least(qps=512, wqe_batch=4, sge_count=2)
-    found, _ = diagnosed(PLAIN.with_(qps=768, wqe_batch=128, sge_count=8), Planted(mfs))
+    found, _ = diagnosed(PLAIN.with_(qps=768, wqe_batch=128, sge_count=8), Planted(mfs), every=True)
     cures = [change for change in found.changes if change.cures]
     assert len({change.dimension for change in cures}) == len(cures) == 3
     assert cures[0] is found.advised
     assert [change.steps for change in cures[1:]] == sorted(change.steps for change in cures[1:])
+
+
+def test_changes_dearer_than_one_that_cures_are_left_out_unless_every_one_is_wanted() -> None:
+    workload = PLAIN.with_(qps=2048, wqe_batch=8, loopback=True)
+    planted = Planted(at_least(qps=64, wqe_batch=4))
+    found, ran = diagnosed(workload, planted)
+    assert found.advised is not None
+    assert found.advised.dimension == "wqe_batch"
+    assert "qps" in found.untried
+    tried = {change.dimension for change in found.changes}
+    assert tried.isdisjoint(found.untried)
+    every, all_ran = diagnosed(workload, planted, every=True)
+    assert every.untried == ()
+    assert {change.dimension for change in every.changes} == tried | set(found.untried)
+    assert every.advised is not None
+    assert every.advised.run.workload == found.advised.run.workload  # the cheapest change is the same
+    assert {each.qps for each in ran} == {2048}
+    assert len({each.qps for each in all_ran} - {2048, PLAIN.qps}) > 0, "smaller steps of the others are tried, too"
+
+
+class Lucky(FakeTestbed):
+    """A testbed on which the first run of a plain batch is healthy, whatever is planted."""
+
+    lucky = False
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
+        result = super().measure(workload, run, watch, on)
+        if workload.wqe_batch != PLAIN.wqe_batch or self.lucky:
+            return result
+        self.lucky = True
+        return FakeTestbed().measure(workload, run, watch, on)
+
+
+def test_a_cure_that_does_not_cure_again_is_followed_by_the_changes_that_were_left_out() -> None:
+    testbed = Lucky([Planted(LOOPBACK)])
+    session = SingleRunSession(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
+    found = drive(session, PLAIN.with_(loopback=True, wqe_batch=2))
+    assert testbed.lucky
+    assert found.advised is not None
+    assert found.advised.dimension == "loopback"
+    assert found.untried == ()
+    batch = next(change for change in found.changes if change.dimension == "wqe_batch")
+    assert not batch.cures, "its second run is the one that is told"
 
 
 def test_whether_the_advice_itself_ran_twice_is_said() -> None:

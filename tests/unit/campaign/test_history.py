@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from collie.campaign.budget import Budget
+from collie.campaign.events import RunFinished
 from collie.campaign.history import HISTORY, probe_after, tracing
 from collie.campaign.measure import Measurer
 from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration
@@ -42,9 +43,9 @@ class Troubled(FakeTestbed):
         return self.trouble(workload, run) or result
 
 
-def measurer_of(testbed: FakeTestbed, store: MemoryStore) -> Measurer:
+def measurer_of(testbed: FakeTestbed, store: MemoryStore, sink: ListSink | None = None) -> Measurer:
     bounds = Bounds(testbed.specification, Calibration(), SPACE)
-    return Measurer(testbed, store, bounds, Thresholds(), Budget(), ListSink())
+    return Measurer(testbed, store, bounds, Thresholds(), Budget(), sink or ListSink())
 
 
 def probed(trouble: Trouble | None = None, on: SetUp = ON, times: int = 1) -> tuple[RunReading | None, list[RunRecord]]:
@@ -64,6 +65,13 @@ def test_the_phases_run_in_order_on_one_set_up_and_the_last_is_judged() -> None:
     assert [record.purpose for record in records] == [HISTORY, HISTORY, "confirm"]
     assert [record.set_up for record in records] == [1, 1, 1]
     assert {record.made_for for record in records} == {LARGE}
+
+
+def test_every_phase_of_a_history_is_announced() -> None:
+    """Otherwise a progress line counts fewer phases than the summary."""
+    store, sink = MemoryStore(HEADER), ListSink()
+    probe_after(measurer_of(FakeTestbed((PLANTED,)), store, sink), WORKLOAD, ON, "confirm")
+    assert [event.record.run for event in sink.of(RunFinished)] == [record.run for record in store.runs()]
 
 
 def test_without_phases_before_it_the_set_up_is_new() -> None:

@@ -64,9 +64,16 @@ def test_runs_from_the_record_are_no_pace() -> None:
 
 def test_runs_of_several_pairs_are_counted_in_any_order() -> None:
     follower = Follower(FakeClock())
-    for run in (2, 1, 4, 5, 3):
+    for count, run in enumerate((2, 1, 4, 5, 3), start=1):
         follower.on_event(finished(run, 0.1 * run, replayed=True))
-    assert follower.standing().replayed == 5
+        assert (follower.standing().replayed, follower.standing().runs) == (count, count)
+
+
+def test_a_loss_counts_as_a_run_when_it_is_on_record() -> None:
+    follower = Follower(FakeClock())
+    for run, result, runs in ((1, None, 1), (3, PairLost("a,b", "no answer", 9.0), 1), (2, None, 2), (4, None, 4)):
+        follower.on_event(finished(run, 0.1, result))
+        assert follower.standing().runs == runs
 
 
 def test_phases_on_the_set_up_of_an_earlier_run_are_counted() -> None:

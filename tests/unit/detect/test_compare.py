@@ -135,6 +135,33 @@ def test_what_steady_sides_are_called(before: RunReading, after: RunReading, cha
     assert comparison.confidence > 0.97
 
 
+BY_PAUSE = "worse by pause, which counts when it is 2 times as long or by 10 points longer"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (
+            pausing(0.2),
+            pausing(0.5, 130e9),
+            f"{BY_PAUSE}; baseline: pause 0.2; candidate: pause 0.5",
+        ),
+        (slow(0.3), slow(0.5), "worse by throughput; baseline: slow 0.3; candidate: slow 0.5"),
+        (
+            replace(showing(Symptom.RNR_STORM, 0.2, 2.0), delivered_bps=90e9),
+            showing(Symptom.RNR_STORM, 0.4, 8.0),
+            f"worse by {Symptom.RNR_STORM.words}; baseline: rnr_storm; candidate: rnr_storm",
+        ),
+        (healthy(), pausing(0.2), "baseline: fine; candidate: pause 0.2"),  # new: the symptom says it
+    ],
+)
+def test_what_is_worse_names_the_rule_even_where_another_reading_is_better(
+    before: RunReading, after: RunReading, reason: str
+) -> None:
+    comparison, _ = drive(always(before), always(after))
+    assert comparison.reason == reason
+
+
 def test_sides_take_turns_so_that_a_drift_meets_both() -> None:
     _, asked = drive(always(healthy()), always(pausing(0.2)), PairRule(4, 4))
     a, b = Side.BASELINE, Side.CANDIDATE

@@ -64,6 +64,8 @@ def test_an_effect_that_rounds_to_zero_has_no_sign() -> None:
         (2, "witness", "2 witnesses"),
         (2, "key", "2 keys"),
         (2, "queue pair", "2 queue pairs"),
+        (1926, "measurement", "1,926 measurements"),
+        ("2,287", "run", "2,287 runs"),
     ],
 )
 def test_things_are_counted(count: int | str, noun: str, written: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collie.detect.symptom import Symptom
-from collie.search.likely_cause import DiscriminatingCounter, hint
+from collie.search.likely_cause import DiscriminatingCounter, component, hint
 from collie.workloads.feature import Condition, Mfs, Op
 
 BIDIRECTIONAL = Condition("direction", Op.EQUAL, "bidirectional")
@@ -77,3 +77,19 @@ def test_without_a_condition_that_fits_the_hint_stays_generic(
 
 def test_the_hint_ends_with_the_symptom() -> None:
     assert hint(Symptom.LOW_THROUGHPUT, [ODD], Mfs(())) == "the flux capacitor runs short (jumps), so throughput falls"
+
+
+@pytest.mark.parametrize(
+    ("moved", "conditions", "blamed"),
+    [
+        ([ORDERING, ANSWERS], (BIDIRECTIONAL, BATCH), "acknowledgement unit"),  # not the most moved counter
+        ([ORDERING, INCAST], (LOOPBACK,), "loopback path"),
+        ([CREDITS, RECEIVES], (), "receive WQE cache"),  # credits run out wherever the receiver is slow
+        ([ORDERING, RECEIVES], (), "PCIe"),
+        ([], (BATCH,), ""),
+    ],
+)
+def test_the_component_is_the_one_that_the_hint_blames(
+    moved: list[DiscriminatingCounter], conditions: tuple[Condition, ...], blamed: str
+) -> None:
+    assert component(moved, Mfs(conditions)) == blamed

@@ -41,7 +41,9 @@ def test_a_run_survives_its_row(record: RunRecord) -> None:
 
 @given(anomalies())
 def test_an_anomaly_survives(anomaly: Anomaly) -> None:
-    assert codec.decode_anomaly(through_json(codec.encode_anomaly(anomaly))) == anomaly
+    decoded = codec.decode_anomaly(through_json(codec.encode_anomaly(anomaly)))
+    assert decoded == anomaly
+    assert decoded.sentence, "what can be read can be put into words"
 
 
 @given(verdicts())
@@ -135,6 +137,24 @@ def test_a_finding_of_an_earlier_collie_has_no_discriminating_counters() -> None
     raw = codec.encode_anomaly(ANOMALY)
     del raw["telling"], raw["hint"]
     assert codec.decode_anomaly(raw) == replace(ANOMALY, telling=(), hint="")
+
+
+NONSENSE = (
+    {"dimension": "min_message_bytes", "op": "==", "value": "abc"},
+    {"dimension": "mr_bytes", "op": ">=", "value": 1e300},
+    {"dimension": "mr_bytes", "op": "<=", "value": -1},
+    {"dimension": "offered_bps", "op": "==", "value": [1, 2]},
+    {"dimension": "loopback", "op": "==", "value": 3},
+    {"dimension": "qps", "op": "in", "value": [1, "x"]},
+    {"dimension": "qp_type", "op": "==", "value": 7},
+)
+
+
+@pytest.mark.parametrize("condition", NONSENSE, ids=lambda each: f"{each['dimension']} {each['op']}")
+def test_a_condition_that_no_sentence_can_state_is_refused_when_it_is_read(condition: dict[str, object]) -> None:
+    document = {**codec.encode_anomaly(ANOMALY), "features": [condition]}
+    with pytest.raises(ValueError, match=f"{condition['dimension']} cannot be compared by {condition['op']} "):
+        codec.decode_anomaly(document)
 
 
 def test_a_finding_of_an_earlier_collie_has_no_fresh_runs() -> None:

@@ -10,7 +10,7 @@ from collie.detect.compare import Change
 from collie.detect.noise import Noise
 from collie.detect.reading import Sign
 from collie.detect.symptom import Symptom
-from collie.report.terminal.gate import describe_effect, render_gate_text
+from collie.report.terminal.gate import describe_effect, render_gate, render_gate_text
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
@@ -56,6 +56,21 @@ def test_what_is_too_little_for_a_search_goes_to_the_neighbours() -> None:
     assert summary.search is None
     assert summary.untested == 0
     assert "nothing was searched" in render_gate_text(summary, CONTEXT)
+
+
+def test_a_budget_that_is_too_small_names_one_that_is_not() -> None:
+    """The named budget decides what this one left open, and searches."""
+    small, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=3)
+    assert changes(small)["a2"] is Change.INCONCLUSIVE
+    assert small.needed is not None
+    assert f"; --budget {small.needed.as_option} would decide every anomaly" in render_gate_text(small, CONTEXT)
+    assert render_gate(small, CONTEXT, 1.0)["needed_budget"] == small.needed.as_option
+    assert small.needed.runs is not None
+    enough, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=small.needed.runs)
+    assert changes(enough)["a2"] is Change.STILL
+    assert enough.search is not None
+    assert enough.needed is None
+    assert "--budget" not in render_gate_text(enough, CONTEXT)
 
 
 def test_a_neighbour_that_lost_its_health_is_new() -> None:

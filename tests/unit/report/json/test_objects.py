@@ -19,6 +19,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json.objects import plain, render_measure, render_measures, render_reproduction, render_search
 from collie.report.terminal.summary import render_measurement, render_trials
+from collie.testing.fakes import FAKE_CATALOG
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, Workload, render
 from tests.support.campaigns import HEADER
@@ -176,8 +177,10 @@ def test_several_measured_workloads_name_their_set_ups(judged: JudgedRun) -> Non
     assert (first["set_up"], first["phase"], first["made_for"]["qps"]) == (1, 1, 64)
     assert (first["new_set_up_because"], second["new_set_up_because"]) == (None, "mtu differs")
     assert second["verdict"]["symptom"] == "pause"
-    assert render_measurement(runs[1]).startswith("set-up 2, phase 1: mtu differs\n")
-    assert render_measurement(replace(runs[0], phase=Phase(1, 2, made_for))).startswith("set-up 1, phase 2\n")
+    assert render_measurement(runs[1], FAKE_CATALOG).startswith("set-up 2, phase 1: mtu differs\n")
+    assert render_measurement(replace(runs[0], phase=Phase(1, 2, made_for)), FAKE_CATALOG).startswith(
+        "set-up 1, phase 2\n"
+    )
 
 
 def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
@@ -187,9 +190,9 @@ def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
     displayed = replace(judged, result=replace(judged.result, measurement=beside))
     victim = through_json(render_measure(displayed))["measurement"]["victim"]
     assert victim == {"alone_bps": 27e6, "beside_bps": 3.1e6, "lost_ratio": pytest.approx(0.885, abs=0.001)}
-    assert "victim  keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost" in render_measurement(displayed)
+    assert "victim  keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost" in render_measurement(displayed, FAKE_CATALOG)
     unknown = replace(judged, result=replace(judged.result, measurement=replace(beside, victim=Victim(27e6))))
-    assert "victim  keeps unknown of 27 Mbit/s alone\n" in render_measurement(unknown)
+    assert "victim  keeps unknown of 27 Mbit/s alone\n" in render_measurement(unknown, FAKE_CATALOG)
 
 
 def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:
@@ -287,7 +290,7 @@ def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Rep
     found = replace(reproduction, controls=(still,), uncontrolled=())
     assert through_json(render_reproduction("nsdi22-01", found))["controls"][0]["explains"] is False
     assert render_trials("nsdi22-01", found, ()).splitlines()[-4:-2] == [
-        "without qps >= 64: pause in 2 of 3 runs, normal in 0, inconclusive in 1",
+        "without qps >= 64 (opcode WRITE and qps 8): pause in 2 of 3 runs, normal in 0, inconclusive in 1",
         "    still shows without qps >= 64: that condition does not explain it",
     ]
     void = replace(still, readings=(RunReading(inconclusive("link changed")),) * 3)

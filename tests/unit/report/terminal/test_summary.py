@@ -22,8 +22,9 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.terminal.findings import findings_table, next_steps
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
+from collie.testing.fakes import FAKE_CATALOG
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Workload
+from collie.workloads.workload import QpType, Workload
 from tests.support.campaigns import HEADER
 from tests.support.summaries import SCORE
 
@@ -195,12 +196,30 @@ def test_brackets_of_hosts_are_no_markup(summary: Summary) -> None:
 
 
 def test_a_measurement_is_printed_with_its_verdict_and_counters(judged: JudgedRun) -> None:
-    lines = render_measurement(judged).splitlines()
-    assert lines[0] == "RC SEND: qps 64 (plain 16)"
+    lines = render_measurement(judged, FAKE_CATALOG).splitlines()
+    assert lines[0] == "RC SEND, messages [64 KiB]: qps 64 (plain 16)"
     assert lines[1] == "anomalous: pause, 18.2% of the time"
     assert "host a  sends pause 0%, receives pause 0%" in lines
     assert any(line.startswith("host b  receives 100 Gbit/s, 3.05 Mpps (bound 100 Gbit/s") for line in lines)
-    assert any(line.split() == ["level", "50", "50"] for line in lines)
+    table = [line.split() for line in lines[lines.index("") :]]
+    assert ["counter", "unit", "host", "a", "host", "b"] in table
+    assert ["level", "percent", "50", "50"] in table  # a level is not per second
+    assert next(row for row in table if row[:1] == ["rx_packets"])[1:] == ["packets/s", "0", "3,051,758"]
+
+
+@pytest.mark.parametrize(
+    ("qp_type", "headline"),
+    [
+        (QpType.RC, "RC SEND, qps 16, messages [64 KiB]: retry_cnt 3 (plain 7)"),
+        (QpType.UD, "UD SEND, qps 16, messages [64 KiB]: plain traffic"),
+    ],
+)
+def test_the_headline_has_the_sizes_of_a_workload_and_no_field_that_cannot_act(
+    judged: JudgedRun, qp_type: QpType, headline: str
+) -> None:
+    plain = judged.sibling.with_(qp_type=qp_type, max_rd_atomic=4)  # without READs
+    other = replace(judged, workload=plain.with_(retry_cnt=3, max_rd_atomic=16), sibling=plain)
+    assert render_measurement(other, FAKE_CATALOG).splitlines()[0] == headline
 
 
 def test_a_measurement_names_its_problems(judged: JudgedRun) -> None:
@@ -222,15 +241,19 @@ def test_a_measurement_names_its_problems(judged: JudgedRun) -> None:
         ),
         notes=("host a: PFC is off",),
     )
-    reported = render_measurement(replace(judged, result=replace(judged.result, measurement=weak), bound=UNBOUNDED))
+    reported = render_measurement(
+        replace(judged, result=replace(judged.result, measurement=weak), bound=UNBOUNDED), FAKE_CATALOG
+    )
     assert "not stable; the generator could not drive the workload: one CPU" in reported
     assert "sends 1,234 pause frames/s; loses 2.0% of its packets" in reported
     assert "note: host a: PFC is off" in reported
     assert "bound unbounded, unbounded by the specification" in reported
     assert "unknown" in reported
-    failed = render_measurement(replace(judged, result=SetupFailed("qp timeout", "qp 3", 9.0), verdict=None))
+    failed = render_measurement(
+        replace(judged, result=SetupFailed("qp timeout", "qp 3", 9.0), verdict=None), FAKE_CATALOG
+    )
     assert failed.splitlines()[1:] == ["could not be set up: qp timeout", "    qp 3"]
-    refused = render_measurement(replace(judged, result=Unsupported("no GPU", 0.5), verdict=None))
+    refused = render_measurement(replace(judged, result=Unsupported("no GPU", 0.5), verdict=None), FAKE_CATALOG)
     assert refused.splitlines()[1:] == ["unsupported: no GPU"]
 
 
@@ -243,7 +266,7 @@ def test_a_reproduction_is_printed_with_its_controls(reproduction: Reproduction)
         "    inconclusive: link changed",
         "    delivered: 50 Mbit/s (40 Mbit/s to 60 Mbit/s); severity: 30% (20% to 40%)",
         "too little is on record of which counters it raised when it was found, so they are not compared",
-        "without qps >= 64: pause in 0 of 3 runs, normal in 3",
+        "without qps >= 64 (opcode WRITE and qps 8): pause in 0 of 3 runs, normal in 3",
         "    delivered: 1 Gbit/s",
         "no value of the space breaks opcode == SEND alone",
         "what it was found on is not on record, so nothing can be said of what differs",

@@ -1,0 +1,55 @@
+"""Options of commands that run workloads outside of a search: measure, diagnose, sweep, perftest, reproduce."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from collie.campaign.choice import SearchChoice
+from collie.cli.complete import content
+from collie.cli.options import Decorator, changed_testbed, noise_seed_option, run_options, safety_limits, together
+from collie.content.locate import ContentKind
+
+perftest_option = click.option(
+    "--perftest", "line", metavar="LINE", help="A perftest command line in place of a workload."
+)
+perftest_lines_option = click.option(
+    "--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line. Repeatable."
+)
+
+
+def rerun_options(gives: str = "the plain values", default: str = "as in search") -> Decorator:
+    """Return the options that `rerun_choice` reads. `gives` is what the space is for."""
+    return together(
+        click.option(
+            "--space",
+            metavar="NAME|FILE",
+            help=f"Gives {gives}.  [default: {default}]",
+            shell_complete=content(ContentKind.SPACE),
+        ),
+        click.option(
+            "--recipe",
+            metavar="NAME|FILE",
+            help=f"Gives the thresholds.  [default: {default}]",
+            shell_complete=content(ContentKind.RECIPE),
+        ),
+        noise_seed_option,
+        run_options,
+    )
+
+
+def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
+    """Return an earlier search with the changes of the command line."""
+    options, testbed = ctx.params, changed_testbed(then.testbed, ctx)
+    if (testbed.hosts, testbed.subsystem) != (then.testbed.hosts, then.testbed.subsystem):
+        then = dataclasses.replace(then, capabilities=None, terms=None)  # these describe other hosts
+    return dataclasses.replace(
+        then,
+        testbed=testbed,
+        space=options["space"] or then.space,
+        recipe=options["recipe"] or then.recipe,
+        seed=options["seed"],
+        safety=safety_limits(options),
+        shared_port=options["shared_port"],
+    )
