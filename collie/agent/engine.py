@@ -7,13 +7,13 @@ import os
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from . import facts, rdma_cm
 from .content import is_sink
 from .faults import AgentFault, bad_request
 from .lines import encode
-from .paths import AnyTraffic, DataPath, DataPaths
+from .paths import NATIVE, AnyTraffic, DataPath, DataPaths
 from .pattern import fitting, payload_per_packet
 from .queues import GENERATION_MASK, QUEUE_MASK, build_queues, idle_queues
 from .resources import End, Resources
@@ -51,6 +51,12 @@ def _plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
         "payload_per_packet": payload,
         "messages_per_packet": messages,
     }
+
+
+def _check_load(path: DataPath, workloads: Sequence[Workload]) -> None:
+    if not path.paces and any(workload.offered_bps for workload in workloads):
+        message = f"{path.name} keeps send queues full; only data path {NATIVE} can offer a flow less (offered_bps)"
+        raise AgentFault("unsupported", "post", message)
 
 
 class Engine:
@@ -111,6 +117,7 @@ class Engine:
             End(entry["key"], entry["role"], entry["qps"], parse_workload(entry["workload"]), entry["flow_qps"])
             for entry in command["ends"]
         ]
+        _check_load(path, [end.workload for end in ends if end.requester])
         if command["processes"] > 1 and any(end.workload.srq for end in ends):
             raise bad_request("prepare: a shared receive queue belongs to one process, so processes must be 1")
         resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
@@ -141,10 +148,13 @@ class Engine:
 
     def _do_phase(self, command: Dict[str, Any]) -> Dict[str, Any]:
         resources, traffic = self._prepared(), self._connected()
+        assert self.path is not None, "resources were prepared over it"
         ends = {end.key: end for end in resources.ends}
         parts = [
-            UsedEnd(ends[entry["key"]], parse_workload(entry["workload"]), entry["qps"]) for entry in command["ends"]
+            UsedEnd(ends[entry["key"]], parse_workload(entry["workload"]), entry["qps"], entry["flow_qps"])
+            for entry in command["ends"]
         ]
+        _check_load(self.path, [part.workload for part in parts if part.end.requester])
         if not traffic.drain(LATE_SECONDS):
             raise AgentFault("setup", "phase", "work requests of the phase before are still outstanding")
         for part in parts:
@@ -161,7 +171,15 @@ class Engine:
             for part in parts:
                 part.fill()
         alone = len({part.workload for part in parts}) == 1
-        return {"flows": {part.end.key: _plan(part.workload, part.end.requester, alone) for part in parts}}
+        return {
+            "flows": {
+                part.end.key: {
+                    **_plan(part.workload, part.end.requester, alone),
+                    "timed": self.path.paces and part.end.requester and part.workload.timed,
+                }
+                for part in parts
+            }
+        }
 
     def _admit(self, resources: Resources, traffic: AnyTraffic) -> None:
         """Give the traffic loop the queues of a new phase."""

@@ -51,6 +51,8 @@ class GeneratorHealth:
             hosts.
         data_path: `native` or `pyverbs`, or both with a comma if hosts differ.
         queue_fill_ratio: lowest fill level of a send queue at a refill, 0 for a queue that holds one round.
+        pacing_error_ratio: difference between posted and offered bytes over the offered ones, the largest of the flows.
+            None without an offered load.
     """
 
     driven: bool = True
@@ -63,6 +65,7 @@ class GeneratorHealth:
     cpu_wait_ratio: float | None = None
     data_path: str | None = None
     queue_fill_ratio: float | None = None
+    pacing_error_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,25 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds from the post of a message to its completion, over the messages of a flow. Unknown values are None."""
+    """Latency of a flow's messages. Unknown values are None.
+
+    It counts from the moment at which a message was due, or was posted if send queues are always full, to its
+    completion.
+
+    Attributes:
+        sampled: messages that were timed in the window.
+        median_interval, p99_interval, p999_interval: 95 % intervals of the quantiles, in seconds.
+        stall_seconds: longest time in the window in which nothing completed although requests were outstanding.
+    """
 
     median_seconds: float | None = None
     p99_seconds: float | None = None
     p999_seconds: float | None = None
+    sampled: int | None = None
+    median_interval: tuple[float, float] | None = None
+    p99_interval: tuple[float, float] | None = None
+    p999_interval: tuple[float, float] | None = None
+    stall_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -320,6 +320,7 @@ def test_models_become_plain_values() -> None:
                 "cpu_wait_ratio": None,
                 "data_path": None,
                 "queue_fill_ratio": None,
+                "pacing_error_ratio": None,
             },
         ]
     }
