@@ -62,9 +62,9 @@ def python_path(library: str) -> DataPath:
 
 
 class Loopback:
-    """A flow from the device to itself, both ends in this process."""
+    """A flow from the device to itself, both ends in this process. `timed` forbids the timing of rounds if False."""
 
-    def __init__(self, path: DataPath, *, content: bytes = b"", **workload: Any) -> None:
+    def __init__(self, path: DataPath, *, content: bytes = b"", timed: bool = True, **workload: Any) -> None:
         fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
         parsed = parse_workload(fields)
         self.totals = Totals({"a-a/requester": parsed.qps, "a-a/responder": parsed.qps})
@@ -81,7 +81,7 @@ class Loopback:
         except BaseException:
             self.resources.destroy()
             raise
-        self.control, self._command = os.pipe()
+        self.control, self.command = os.pipe()
         slots = sum(end.queues for end in ends)
         pair_words = {
             pair.qp_num: layout.first_qp + number
@@ -90,7 +90,10 @@ class Loopback:
         }
         self.traffic = path.traffic(slots, self.resources.cqs, self.totals.words, pair_words, self.control)
         for end, layout in zip(ends, self.totals.ends, strict=True):
-            self.traffic.admit(build_queues(path.verbs, UsedEnd(end, parsed, parsed.qps), layout, 0))
+            queues = build_queues(path.verbs, UsedEnd(end, parsed, parsed.qps), layout, 0)
+            for queue in queues.values():
+                queue.timed = queue.timed and timed
+            self.traffic.admit(queues)
         self.traffic.begin()
 
     def serve(self, until: Callable[[], bool]) -> None:
@@ -103,7 +106,7 @@ class Loopback:
                 time.sleep(0.001)
             fulfilled.append(observed)
             self.totals.words[ATTENTION] = 1
-            os.write(self._command, b"\n")
+            os.write(self.command, b"\n")
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -128,7 +131,7 @@ class Loopback:
         return self.read.end("a-a/responder")
 
     def close(self) -> int:
-        for descriptor in (self.control, self._command):
+        for descriptor in (self.control, self.command):
             os.close(descriptor)
         flushed = self.resources.quiesce(1.0)
         self.resources.destroy()
