@@ -78,7 +78,7 @@ class TrafficStruct(ctypes.Structure):
         ("sleepers", POINTER(PollFd)),
         ("waiting", POINTER(c_void_p)),
         *members(c_void_p, "get_cq_event ack_cq_events"),
-        *members(c_int64, "began now reviewed"),
+        *members(c_int64, "began now reviewed spin"),
         ("rounds", c_uint64),
         *members(c_uint32, "queue_count cq_count pair_count sending"),
         ("control", c_int32),
@@ -114,6 +114,7 @@ class NativeTraffic:
         words: Any,
         pair_words: Dict[int, int],
         control: int,
+        spin_seconds: float = 0.0,
     ) -> None:
         self._functions = functions
         self._base = ctypes.addressof((c_uint64 * len(words)).from_buffer(words))
@@ -133,6 +134,7 @@ class NativeTraffic:
             waiting=(c_void_p * slots)(),
             get_cq_event=ctypes.cast(functions.library.get_cq_event, c_void_p),
             ack_cq_events=ctypes.cast(functions.library.ack_cq_events, c_void_p),
+            spin=int(spin_seconds * 1e9),
             queue_count=slots,
             cq_count=len(cqs),
             pair_count=len(pair_words),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import time
 from ctypes import CDLL
 
 import pytest
@@ -139,6 +140,28 @@ def test_a_command_that_waits_interrupts_traffic(path: DataPath, fake: CDLL) -> 
     loop.totals.words[ATTENTION] = 1
     loop.traffic.serve()
     assert loop.read.health()["iterations"] == 0
+    loop.close()
+
+
+def test_an_idle_loop_polls_for_a_moment_before_it_sleeps(path: DataPath, fake: CDLL) -> None:
+    """Asleep, a loop polls twice in 50 ms: 3000 polls would take longer than the test waits."""
+    loop = Loopback(path, opcode="WRITE", qps=1, spin_seconds=1000.0)
+    loop.serve(enough(loop))
+    fake.fake_hold(1)
+    begin = loop.read.health()["idle_polls"]
+    loop.serve(lambda: loop.read.health()["idle_polls"] >= begin + 3000)
+    fake.fake_hold(0)
+    loop.close()
+
+
+def test_a_loop_that_need_not_poll_sleeps(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="WRITE", qps=1)
+    loop.serve(enough(loop))
+    fake.fake_hold(1)
+    begin, polls = time.monotonic(), loop.read.health()["idle_polls"]
+    loop.serve(lambda: time.monotonic() > begin + 0.3)
+    assert loop.read.health()["idle_polls"] - polls < 1000, "of a CPU that polls only, they would be 100,000"
+    fake.fake_hold(0)
     loop.close()
 
 

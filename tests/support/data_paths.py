@@ -64,7 +64,9 @@ def python_path(library: str) -> DataPath:
 class Loopback:
     """A flow from the device to itself, both ends in this process. `timed` forbids the timing of rounds if False."""
 
-    def __init__(self, path: DataPath, *, content: bytes = b"", timed: bool = True, **workload: Any) -> None:
+    def __init__(
+        self, path: DataPath, *, content: bytes = b"", timed: bool = True, spin_seconds: float = 0.0, **workload: Any
+    ) -> None:
         fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
         parsed = parse_workload(fields)
         self.totals = Totals({"a-a/requester": parsed.qps, "a-a/responder": parsed.qps})
@@ -88,7 +90,9 @@ class Loopback:
             for end, layout in zip(ends, self.totals.ends, strict=True)
             for number, pair in enumerate(end.pairs)
         }
-        self.traffic = path.traffic(slots, self.resources.cqs, self.totals.words, pair_words, self.control)
+        self.traffic = path.traffic(
+            slots, self.resources.cqs, self.totals.words, pair_words, self.control, spin_seconds
+        )
         for end, layout in zip(ends, self.totals.ends, strict=True):
             queues = build_queues(path.verbs, UsedEnd(end, parsed, parsed.qps), layout, 0)
             for queue in queues.values():

@@ -120,6 +120,7 @@ struct traffic {
 	int64_t began;
 	int64_t now; /* the clock at the last poll that found something, in a paced loop at the last poll */
 	int64_t reviewed;
+	int64_t spin; /* nanoseconds for which it polls after something happened, before it sleeps */
 	uint64_t rounds; /* posted on timed queues since the last review */
 	uint32_t queue_count;
 	uint32_t cq_count;
@@ -570,6 +571,7 @@ static int round_over_queues(struct traffic *t)
  * or the library's negative answer where polling failed. */
 EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 {
+	int64_t busy_at = now();
 	int armed = 0;
 
 	while (!__atomic_load_n(&t->words[ATTENTION], __ATOMIC_RELAXED)) {
@@ -590,10 +592,12 @@ EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 			return 1;
 		if (drain_until && now() > drain_until)
 			return 0;
-		if (found)
+		if (found) {
+			busy_at = t->now;
 			continue;
+		}
 		t->words[IDLE_POLLS]++;
-		if (idle <= SPIN_NANOSECONDS) {
+		if (idle <= SPIN_NANOSECONDS || (t->spin && now() - busy_at < t->spin)) {
 			sched_yield(); /* on a host of few CPUs, the kernel's half of a software device needs this one */
 			continue;
 		}
