@@ -27,7 +27,7 @@ class ProofStruct(ctypes.Structure):
 class TimedStruct(ctypes.Structure):
     """``struct timed``."""
 
-    _fields_ = [("number", c_uint64), ("since", c_int64)]
+    _fields_ = [("since", c_int64), ("following", c_uint64)]
 
 
 class QueueStruct(ctypes.Structure):
@@ -41,11 +41,11 @@ class QueueStruct(ctypes.Structure):
         *members(c_void_p, "post totals pair_word"),
         ("timed", POINTER(TimedStruct)),
         *members(c_double, "nanoseconds_per_byte stagger"),
-        *members(c_uint64, "count bytes offered round completed"),
+        *members(c_uint64, "count bytes offered"),
         ("due", c_int64),
         *members(c_uint32, "chain_count next limit batch posts messages_per_signal overhead outstanding"),
         *members(c_uint32, "used sends shared alive listed return_count returned generation"),
-        *members(c_uint32, "timed_first timed_count until_timed waiting"),
+        *members(c_uint32, "timed_first timed_count until_posted until_completed reported waiting unused"),
     ]
 
 
@@ -82,7 +82,7 @@ class TrafficStruct(ctypes.Structure):
         ("rounds", c_uint64),
         *members(c_uint32, "queue_count cq_count pair_count sending"),
         ("control", c_int32),
-        *members(c_uint32, "waiting_count paced every"),
+        *members(c_uint32, "waiting_count paced every fresh busy"),
     ]
 
 

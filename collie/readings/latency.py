@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import exp, lgamma, log, log1p, sqrt
+from statistics import NormalDist
 
 from collie.detect.interval import CONFIDENCE
 from collie.detect.measurement import Latency
@@ -22,6 +23,8 @@ from collie.workloads.workload import Workload
 _SUB_BITS = 4
 _FAR = 10.0
 """Deviations below the mean beyond which a binomial number has no chance worth adding."""
+_MANY = 1_000_000
+"""More values than a window holds. What a host reports must not cost the controller minutes."""
 
 
 def longest(shortest: int) -> int:
@@ -98,6 +101,8 @@ def quantile_ranks(total: int, share: float, confidence: float = CONFIDENCE) -> 
 def _binomial_quantile(total: int, share: float, tail: float) -> int:
     """Return the largest number r with a chance of at most `tail` that fewer than r of `total` values are below."""
     mean, deviation = total * share, sqrt(total * share * (1.0 - share))
+    if total > _MANY:
+        return max(0, int(mean + NormalDist().inv_cdf(tail) * deviation))
     chance, rank = 0.0, max(0, int(mean - _FAR * deviation))
     while rank <= total:
         chance += _binomial(total, rank, share)
@@ -128,7 +133,7 @@ def latencies(workload: Workload, window: Mapping[str, Sequence[AgentSample]]) -
 def _latency(before: FlowTotals, after: FlowTotals, seconds: float) -> Latency:
     timed = Histogram.between(before.latencies or (), after.latencies or ())
     gaps = Histogram.between(before.gaps or (), after.gaps or ())
-    longest_gap = max((*gaps.buckets[-1:], after.open_gap or 0)) / 1e9
+    longest_gap = max(0, *gaps.buckets[-1:], after.open_gap or 0) / 1e9
     return Latency(
         _seconds(timed.quantile(0.5)),
         _seconds(timed.quantile(0.99)),

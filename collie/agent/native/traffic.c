@@ -7,7 +7,8 @@
  * 1. A round of a paced queue is due when the bytes before it, at the queue's rate, have had their time. It is posted
  *    once it is due and the queue has room. It counts from when it was due, so a wait for room is part of its latency.
  * 2. Rounds of a queue complete in the order of posting, so a ring of those that are timed suffices.
- * 3. The clock is read once per poll that found something and per timed post. A paced loop reads it in each round. */
+ * 3. To read the clock costs as much as to post. It is read per timed round and, for gaps, once in a few polls that found
+ *    something. A paced loop reads it in each round. */
 
 #define _GNU_SOURCE
 
@@ -52,8 +53,8 @@ struct proof { /* what a completion of a flow with payload both ways proves to h
 };
 
 struct timed { /* a round that is timed */
-	uint64_t number;
 	int64_t since;
+	uint64_t following; /* how many rounds later the next one is */
 };
 
 struct queue {
@@ -70,8 +71,6 @@ struct queue {
 	uint64_t count; /* completions not settled yet, and their bytes */
 	uint64_t bytes;
 	uint64_t offered; /* bytes of the rounds posted so far */
-	uint64_t round; /* number of the next round to post, and to complete */
-	uint64_t completed;
 	int64_t due;
 	uint32_t chain_count;
 	uint32_t next;
@@ -91,8 +90,11 @@ struct queue {
 	uint32_t generation; /* of its work requests */
 	uint32_t timed_first;
 	uint32_t timed_count;
-	uint32_t until_timed;
-	uint32_t waiting; /* among those that wait until a round is due */
+	uint32_t until_posted; /* rounds to post, and to complete, up to the next one that is timed */
+	uint32_t until_completed;
+	uint32_t reported; /* rounds in the word of those that are outstanding */
+	uint32_t waiting;  /* among those that wait until a round is due */
+	uint32_t unused;
 };
 
 struct completion_queue {
@@ -118,10 +120,10 @@ struct traffic {
 	int (*get_cq_event)(void *channel, void **cq, void **cq_context);
 	void (*ack_cq_events)(void *cq, unsigned int events);
 	int64_t began;
-	int64_t now; /* the clock at the last poll that found something, in a paced loop at the last poll */
+	int64_t now; /* when the clock was last read */
 	int64_t reviewed;
 	int64_t spin; /* nanoseconds for which it polls after something happened, before it sleeps */
-	uint64_t rounds; /* posted on timed queues since the last review */
+	uint64_t rounds; /* posted on timed queues since the last review, up to the last that was timed */
 	uint32_t queue_count;
 	uint32_t cq_count;
 	uint32_t pair_count;
@@ -130,10 +132,14 @@ struct traffic {
 	uint32_t waiting_count;
 	uint32_t paced;
 	uint32_t every; /* how many rounds there are to one that is timed */
+	uint32_t fresh; /* the clock has been read since the last poll that found something */
+	uint32_t busy;	/* polls in a row that found something */
 };
 
 /* All rounds are timed up to TIMED_PER_SECOND. Above, so few that the rate stays there, but one in MOST_EVERY. */
 enum { MOST_EVERY = 64, TIMED_PER_SECOND = 4096, REVIEW_NANOSECONDS = 50000000 };
+/* A gap may seem longer by the time of so many polls that found something. */
+enum { POLLS_PER_LOOK = 4 };
 /* A sleep may last this much longer than it was to. The loop polls without sleeping for so long before a round is due. */
 enum { SPIN_NANOSECONDS = 100000 };
 
@@ -143,6 +149,15 @@ static int64_t now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static int64_t look(struct traffic *t)
+{
+	if (!t->fresh) {
+		t->now = now();
+		t->fresh = 1;
+	}
+	return t->now;
 }
 
 static struct pair *find_pair(const struct traffic *t, uint32_t qp_num)
@@ -174,8 +189,10 @@ static void end_queue(struct queue *queue)
 	if (queue->alive) {
 		queue->alive = 0;
 		queue->totals[FAILED_QPS]++;
-		if (queue->sends)
-			queue->totals[ROUNDS_OUT] -= queue->outstanding;
+		if (queue->sends) {
+			queue->totals[ROUNDS_OUT] -= queue->reported;
+			queue->reported = 0;
+		}
 	}
 }
 
@@ -308,24 +325,18 @@ static void time_round(struct traffic *t, struct queue *queue)
 {
 	struct timed *timed = &queue->timed[(queue->timed_first + queue->timed_count++) % queue->limit];
 
-	timed->number = queue->round;
 	timed->since = queue->nanoseconds_per_byte ? queue->due : now();
-	queue->until_timed = next_timed(t, queue);
+	timed->following = queue->until_posted = next_timed(t, queue);
+	t->rounds += queue->until_posted;
 }
 
 static void post_round(struct traffic *t, struct queue *queue)
 {
 	uint64_t *totals = queue->totals;
 
-	if (queue->timed) {
-		t->rounds++;
-		if (!--queue->until_timed)
-			time_round(t, queue);
-	}
-	queue->round++;
+	if (queue->timed && !--queue->until_posted)
+		time_round(t, queue);
 	queue->outstanding++;
-	if (!totals[ROUNDS_OUT]++)
-		totals[PROGRESS_AT] = t->now;
 	for (uint32_t n = 0; n < queue->posts; n++) {
 		totals[POSTED_BYTES] += queue->chain_bytes[queue->next];
 		totals[POSTED_MESSAGES] += queue->batch;
@@ -333,6 +344,16 @@ static void post_round(struct traffic *t, struct queue *queue)
 	}
 	if (queue->nanoseconds_per_byte)
 		schedule(t, queue);
+}
+
+static void report_outstanding(const struct traffic *t, struct queue *queue)
+{
+	uint32_t outstanding = queue->alive ? queue->outstanding : 0;
+
+	if (outstanding && !queue->totals[ROUNDS_OUT])
+		queue->totals[PROGRESS_AT] = t->now;
+	queue->totals[ROUNDS_OUT] += (int64_t)outstanding - queue->reported;
+	queue->reported = outstanding;
 }
 
 static int has_room(const struct traffic *t, const struct queue *queue)
@@ -345,12 +366,14 @@ static void post_rounds(struct traffic *t, struct queue *queue)
 {
 	int paced = queue->nanoseconds_per_byte != 0;
 
-	if (queue->waiting)
-		return;
-	while (has_room(t, queue) && (!paced || queue->due <= t->now))
-		post_round(t, queue);
-	if (paced && has_room(t, queue))
-		push(t, queue);
+	if (!queue->waiting) {
+		while (has_room(t, queue) && (!paced || queue->due <= t->now))
+			post_round(t, queue);
+		if (paced && has_room(t, queue))
+			push(t, queue);
+	}
+	if (queue->timed)
+		report_outstanding(t, queue);
 }
 
 /* Post the rounds that are due. Returns whether there were any. */
@@ -368,16 +391,17 @@ static int post_due(struct traffic *t)
 static void end_round(struct traffic *t, struct queue *queue)
 {
 	queue->outstanding--;
-	if (queue->alive)
-		queue->totals[ROUNDS_OUT]--;
-	if (queue->timed_count && queue->timed[queue->timed_first].number == queue->completed) {
-		queue->totals[LATENCIES + collie_bucket(t->now - queue->timed[queue->timed_first].since)]++;
+	if (queue->timed && !--queue->until_completed) {
+		const struct timed *timed = &queue->timed[queue->timed_first];
+
+		queue->totals[LATENCIES + collie_bucket(look(t) - timed->since)]++;
+		queue->until_completed = timed->following;
 		queue->timed_first = (queue->timed_first + 1) % queue->limit;
 		queue->timed_count--;
 	}
-	queue->completed++;
 }
 
+/* Something completed at the time that the clock shows. */
 static void progress(const struct traffic *t, uint64_t *totals)
 {
 	int64_t gap = t->now - (int64_t)totals[PROGRESS_AT];
@@ -393,7 +417,7 @@ static void settle_sends(struct traffic *t, struct queue *queue)
 	if (queue->count) {
 		uint64_t messages = queue->count * queue->messages_per_signal;
 
-		if (queue->timed)
+		if (queue->timed && t->fresh)
 			progress(t, queue->totals);
 		*queue->pair_word += messages;
 		queue->totals[COMPLETED_MESSAGES] += messages;
@@ -530,7 +554,7 @@ EXPORT void collie_traffic_begin(struct traffic *t)
 			t->paced = 1;
 			schedule(t, queue);
 		}
-		queue->until_timed = 1 + i % MOST_EVERY;
+		queue->until_posted = queue->until_completed = 1 + i % MOST_EVERY;
 		settle_sends(t, queue);
 	}
 }
@@ -560,7 +584,9 @@ static int round_over_queues(struct traffic *t)
 		if (!count)
 			continue;
 		found += count;
-		t->now = now();
+		t->fresh = 0;
+		if (t->busy++ % POLLS_PER_LOOK == 0)
+			look(t);
 		account(t, completions, count);
 	}
 	return found;
@@ -582,6 +608,7 @@ EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 			return found;
 		if (t->paced && t->sending) {
 			t->now = now();
+			t->fresh = 1;
 			found += post_due(t);
 			if (t->waiting_count && t->waiting[0]->due - t->now < idle)
 				idle = t->waiting[0]->due - t->now;
@@ -596,6 +623,7 @@ EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 			busy_at = t->now;
 			continue;
 		}
+		t->busy = 0;
 		t->words[IDLE_POLLS]++;
 		if (idle <= SPIN_NANOSECONDS || (t->spin && now() - busy_at < t->spin)) {
 			sched_yield(); /* on a host of few CPUs, the kernel's half of a software device needs this one */

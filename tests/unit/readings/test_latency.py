@@ -94,6 +94,14 @@ def test_intervals_hold_the_true_quantile_as_often_as_they_say(share: float) -> 
     assert held >= 280  # 285 are expected at least, and fewer than 275 have a chance of 1 in 250
 
 
+def test_the_ranks_of_more_values_than_a_window_holds_are_near_enough_and_cost_nothing() -> None:
+    low, high = quantile_ranks(1_000_001, 0.5) or (0, 0)
+    exact = binom(1_000_001, 0.5)
+    assert exact.cdf(low - 1) == pytest.approx(0.025, abs=1e-3)
+    assert exact.sf(high - 1) == pytest.approx(0.025, abs=1e-3)
+    assert quantile_ranks(1 << 100, 0.999) is not None
+
+
 def test_a_histogram_of_nothing_has_no_quantile() -> None:
     assert Histogram.of([]).quantile(0.5) is None
     assert Histogram.of([]).interval(0.5) is None
@@ -101,6 +109,8 @@ def test_a_histogram_of_nothing_has_no_quantile() -> None:
 
 def test_what_a_host_must_not_send_is_left_out() -> None:
     assert Histogram.of([(-5, 3), (10, -2), (20, 1)]) == Histogram((20,), (1,))
+    latency = latencies(Workload(), {"a": [sample(10.0, []), sample(12.0, [], open_gap=-5)]})["a-b"]
+    assert latency.stall_seconds == 0
 
 
 def sample(clock: float, durations: Sequence[int], gaps: Sequence[int] = (), open_gap: int = 0) -> AgentSample:
