@@ -207,7 +207,15 @@ def _simulated(choice: TestbedChoice, seed: int) -> OpenTestbed:
     from collie.simulator.testbed import SimulatedTestbed
 
     subsystem, catalog = subsystem_of(choice), load_catalog("simulated")
-    return partial(SimulatedTestbed, subsystem, catalog, seed=seed, noise=choice.noise, hardships=choice.hardships)
+    return partial(
+        SimulatedTestbed,
+        subsystem,
+        catalog,
+        seed=seed,
+        noise=choice.noise,
+        hardships=choice.hardships,
+        victim=choice.victim,
+    )
 
 
 def _simulated_fleet(choice: TestbedChoice, faults: Mapping[str, Fault], seed: int) -> tuple[str, OpenGroup]:

@@ -48,8 +48,6 @@ def openers(adapters: Adapters, choice: TestbedChoice, seed: int, pairs: int) ->
     if choice.hosts is None:
         if choice.verify:
             raise UsageError("--verify compares payload, and the simulator carries none; add --hosts FILE")
-        if choice.victim:
-            raise UsageError("--victim runs beside the workload, and the simulator runs one alone; add --hosts FILE")
         simulated = adapters.testbeds.simulated(choice, seed)
         return {f"{simulated().info.name}-{number}": simulated for number in range(1, pairs + 1)}
     if choice.settings:

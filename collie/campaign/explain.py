@@ -14,7 +14,7 @@ from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicio
 from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
 from collie.detect.confirm import confirm
-from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.detect.symptom import Outcome, Verdict
 from collie.ports import ProgressSink
 from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
 from collie.search.discriminating_counters import rank
@@ -132,7 +132,7 @@ class Explainer:
     def _cost(self, lane: Lane, anomaly: Anomaly, probe: Workload) -> float:
         is_phase = self._recipe.phases > 1 and answers(self._space, probe, lane.set_up)
         own = self._measurer.phase_cost if is_phase else 1.0
-        needs_sibling = anomaly.symptom is Symptom.LOW_THROUGHPUT and not self._measurer.judgement.knows_bound(probe)
+        needs_sibling = anomaly.symptom.is_relative and not self._measurer.judgement.knows_bound(probe)
         return own + _SIBLING_COST * needs_sibling
 
     async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: ConfirmedAnomaly) -> None:

@@ -8,7 +8,7 @@ from statistics import median
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import NOTHING_EXPECTED, Bounds
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import Loss, Thresholds, can_be_late, judge
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Symptom, Verdict, inconclusive
@@ -82,9 +82,13 @@ class Judgement:
     def judged(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict | None:
         """Judge a run by what is known. Return None if the verdict depends on a plain sibling that is not measured."""
         verdict = judge(workload, measurement, self.bounds.tightest(workload), self._thresholds)
-        if verdict.is_normal or self.bounds.known(workload):
+        if self.bounds.known(workload):
+            return verdict
+        if verdict.is_normal and not self._may_be_late(workload, measurement):
             return verdict
         settled, unbounded = self.bounds.settled(workload), self.unbounded(workload, measurement)
+        if verdict.is_normal and settled:
+            return verdict
         if not unbounded.is_normal:  # another symptom decides, and nothing is known to be missing
             return unbounded if settled else verdict
         bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
@@ -113,15 +117,26 @@ class Judgement:
         why = self.unfit[sibling] or "is slow: plain traffic of another transport is faster"
         return inconclusive(f"no bound is known: {subject} {why}")
 
+    def _may_be_late(self, workload: Workload, measurement: Measurement) -> bool:
+        return can_be_late(workload, measurement, self._thresholds)
+
     def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
-        """Judge a probe by siblings with fewer or more bytes in flight, if their bounds decide. This saves a run."""
-        fewer, more = self.bounds.bracket(workload)
-        if fewer is not None:
-            verdict = judge(workload, measurement, fewer, self._thresholds)
+        """Judge a probe by siblings with fewer or more bytes in flight, if their bounds decide. This saves a run.
+
+        If only its latency is in question, siblings with more or less load and longer or shorter messages decide.
+        """
+        if self._thresholds.loss_of is Loss.OF_VICTIM:
+            return None  # brackets bound the workload's own throughput
+        strictest, mildest = self.bounds.bracket(workload)[::-1]
+        by_ceiling = judge(workload, measurement, self.bounds.ceiling(workload), self._thresholds)
+        if by_ceiling.is_normal and self._may_be_late(workload, measurement):
+            strictest, mildest = self.bounds.latency_bracket(workload)
+        if mildest is not None:
+            verdict = judge(workload, measurement, mildest, self._thresholds)
             if verdict.is_anomalous:
                 return verdict
-        if more is not None:
-            verdict = judge(workload, measurement, more, self._thresholds)
+        if strictest is not None:
+            verdict = judge(workload, measurement, strictest, self._thresholds)
             if verdict.is_normal:
                 return verdict
         return None

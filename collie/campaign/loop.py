@@ -54,7 +54,7 @@ from collie.campaign.summary import Summary
 from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
 from collie.detect.reading import reading_of
-from collie.detect.symptom import Symptom, Verdict
+from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import KnownAnomalies
 from collie.search.phases import answers, roomy
@@ -369,6 +369,6 @@ class SearchLoop:
         if lane.set_up is not None and answers(self._space, probe, lane.set_up):
             return PhaseOf(lane.set_up.made_for)
         likely = [about.workload, self._space.base]
-        if about.verdict.symptom is Symptom.LOW_THROUGHPUT:
+        if about.verdict.symptom is not None and about.verdict.symptom.is_relative:
             likely.append(self._measurer.judgement.sibling(probe))
         return PhaseOf(roomy(self._space, probe, *likely), first=True)

@@ -19,7 +19,7 @@ from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
 from collie.campaign.siblings import SickSibling, delivered, unfit
 from collie.detect.bounds import Bounds
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import Loss, Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading, reading_of
 from collie.detect.signature import Levels
@@ -337,7 +337,7 @@ class Measurer:
     async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         if (verdict := self.judgement.judged(workload, measurement, purpose)) is not None:
             return verdict
-        if purpose in _EXPLAINING and self._phases > 1:
+        if purpose in _EXPLAINING and self._phases > 1 and self._thresholds.loss_of is Loss.OF_WORKLOAD:
             await self._measuring_curve(lane, workload)
             if (verdict := self.judgement.judged(workload, measurement, purpose)) is not None:
                 return verdict

@@ -44,12 +44,18 @@ def unfit(result: RunResult, unbounded: Verdict | None) -> str:
 
 
 def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
-    """Return the throughput of a plain sibling at each receiving host with known readings."""
-    found = {}
+    """Return the throughput of a plain sibling at each receiving host with known readings.
+
+    It comes with the longest latency of the run, and with the victim beside it.
+    """
+    found, latency, victim = {}, measurement.longest_latency, measurement.victim
+    victim_bps = None if victim is None else victim.beside_bps
     for name in sinks(workload):
         host = measurement.host(name)
         if host.delivered_bps is not None and host.delivered_pps is not None:
-            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
+            found[name] = Bound(
+                host.delivered_bps, host.delivered_pps, "plain sibling", latency=latency, victim_bps=victim_bps
+            )
     return found
 
 

@@ -28,6 +28,7 @@ _COMMANDS = {
     "search": ("collie.cli.search", "Search for anomalies, confirm and explain them."),
     "measure": ("collie.cli.measure", "Run one workload and judge it."),
     "diagnose": ("collie.cli.diagnose", "Find out why a workload is slow, and the cheapest change."),
+    "isolate": ("collie.cli.isolate", "Find the workloads with which one tenant holds up another."),
     "sweep": ("collie.cli.sweep", "Measure a workload along one or two dimensions, and mark the cliffs."),
     "perftest": ("collie.cli.perftest", "Run a perftest command line: its own table, and the verdict."),
     "reproduce": ("collie.cli.reproduce", "Run a known or found anomaly again."),

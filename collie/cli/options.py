@@ -129,9 +129,7 @@ SAFETY_PARAMETERS = frozenset({"max_pause_per_second", "max_pause", "max_rate", 
 run_options = _together(
     safety_options,
     click.option("--verify", is_flag=True, help="On real hosts, compare received with sent payload."),
-    click.option(
-        "--victim", is_flag=True, help="On real hosts, run a plain flow beside every workload and report its loss."
-    ),
+    click.option("--victim", is_flag=True, help="Run a plain flow beside every workload and report its loss."),
     testbed_options,
 )
 

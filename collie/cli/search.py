@@ -103,6 +103,11 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     collie search --resume campaigns/20261120T101500Z-F-1
     collie search --budget 10h --prometheus /var/lib/node_exporter/collie.prom
     """
+    return run_search(ctx, options)
+
+
+def run_search(ctx: click.Context, options: dict[str, Any]) -> int:
+    """Begin or resume the search that the options of `collie search` describe, and print its findings."""
     choice, directory = _choice(ctx, options)
     textfile(options["prometheus"])
     if options["score"] and not choice.testbed.is_simulated:

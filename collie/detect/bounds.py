@@ -28,11 +28,13 @@ normal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
-from collie.detect.brackets import range_of
+from collie.detect.brackets import latencies_of, range_of
+from collie.detect.measurement import Latency
 from collie.detect.plain import curve_of, plain_workloads, remembered_siblings
 from collie.workloads.plan import shares, streams
 from collie.workloads.space import Space
@@ -41,7 +43,10 @@ from collie.workloads.workload import FIELD_NAMES, Opcode, QpType, Workload, rea
 _IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
 """Fields in which siblings that bracket a bound can differ."""
 
-_shared = reader([name for name in FIELD_NAMES if name not in _IN_FLIGHT])
+_NOT_CARRIED = 0.02
+"""Share of its offered load that a sibling can lack. Beyond, its latency tells how long its send queues are."""
+
+_shared = reader([name for name in FIELD_NAMES if name not in {*_IN_FLIGHT, "offered_bps"}])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,19 @@ class Bound:
 
     Attributes:
         bps, pps: bits/s and packets/s of payload.
-        source: `specification`, `calibration` or `plain sibling`.
+        source: `specification`, `offered load`, `calibration` or `plain sibling`.
         detail: date and repeatability of the measurement.
+        latency: of the plain sibling at the same offered load, the longest of its flows. None if none is known, or if
+            the sibling does not carry the load.
+        victim_bps: of the plain flow beside the plain sibling. None if none is known.
     """
 
     bps: float
     pps: float
     source: str
     detail: str = ""
+    latency: Latency | None = None
+    victim_bps: float | None = None
 
     @property
     def name(self) -> str:
@@ -66,12 +76,15 @@ class Bound:
 
     def share(self, part: float) -> Bound:
         """Return the bound of a host that gets part of a port's traffic."""
-        return self if part == 1.0 else Bound(self.bps * part, self.pps * part, self.source, self.detail)
+        return self if part == 1.0 else replace(self, bps=self.bps * part, pps=self.pps * part)
+
+    def _of_sibling(self) -> dict[str, Any]:
+        return {"latency": self.latency, "victim_bps": self.victim_bps}
 
     def capped(self, other: Bound) -> Bound:
         """Return the lower of both values. The bound that decides bits/s gives the source and the detail."""
         named = other if other.bps < self.bps else self
-        return Bound(min(self.bps, other.bps), min(self.pps, other.pps), named.source, named.detail)
+        return replace(named, bps=min(self.bps, other.bps), pps=min(self.pps, other.pps), **self._of_sibling())
 
 
 Specification = Callable[[Workload], "Bound"]
@@ -79,7 +92,7 @@ Specification = Callable[[Workload], "Bound"]
 UNBOUNDED = Bound(math.inf, math.inf, "specification")
 """The bound of a device without a specification, such as Soft-RoCE."""
 
-NOTHING_EXPECTED = Bound(0.0, 0.0, "specification")
+NOTHING_EXPECTED = Bound(0.0, 0.0, "specification", victim_bps=0.0)
 """A bound that any throughput reaches."""
 
 
@@ -103,7 +116,7 @@ def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
     plan = streams(workload)
     carried = max(stream.per_request for stream in plan if stream.sink == sink)
     bps = bound.bps * carried / max(stream.per_request for stream in plan)
-    return Bound(bps, bps / 8 * packets_per_byte(workload, sink), bound.source, bound.detail)
+    return replace(bound, bps=bps, pps=bps / 8 * packets_per_byte(workload, sink))
 
 
 def at_own_mtu(workload: Workload, bps: float, source: str, detail: str = "") -> Bound:
@@ -117,7 +130,7 @@ def at_best_port(workload: Workload, measured: Mapping[str, Bound]) -> Bound:
     sharing = [bound for sink, bound in measured.items() if parts[sink] < 1.0]
     ports = [bound for sink, bound in measured.items() if parts[sink] == 1.0]
     if sharing:
-        ports.append(Bound(sum(b.bps for b in sharing), sum(b.pps for b in sharing), sharing[0].source))
+        ports.append(replace(sharing[0], bps=sum(b.bps for b in sharing), pps=sum(b.pps for b in sharing)))
     return max(ports, key=lambda bound: bound.bps)
 
 
@@ -207,7 +220,7 @@ class Bounds:
         calibration: Calibration,
         siblings: Space | Callable[[Workload], Workload],
     ) -> None:
-        self._specification = specification
+        self._data_sheet = specification
         self.calibration = calibration
         self.sibling = remembered_siblings(siblings) if isinstance(siblings, Space) else siblings
         self._plain = plain_workloads(siblings.whole) if isinstance(siblings, Space) else ()
@@ -224,6 +237,14 @@ class Bounds:
         if calibrated is None or (math.isfinite(specified.bps) and self._is_own_ceiling(workload)):
             return specified
         return self._capped(workload, calibrated)
+
+    def _specification(self, workload: Workload) -> Bound:
+        """Return the data sheet's bound, or the offered load of a port where that is lower."""
+        specified = self._data_sheet(workload)
+        if not workload.offered_bps:
+            return specified
+        offered = at_own_mtu(workload, float(workload.offered_bps * workload.partners), "offered load")
+        return specified.capped(offered)
 
     def _is_own_ceiling(self, workload: Workload) -> bool:
         """Whether calibration only repeats what can be slow: the plain workload, or outpaced traffic."""
@@ -282,7 +303,21 @@ class Bounds:
             specified = self._specification(workload)
             return Bound(specified.bps, specified.pps, specified.source, reached)
         runs = self._siblings[self.sibling(workload)]
-        return self._capped(workload, at_own_mtu(workload, _median(runs), runs[-1].source))
+        latency, victim_bps = self._latency(self.sibling(workload)), _middle(run.victim_bps for run in runs)
+        reference = at_own_mtu(workload, _median(runs), runs[-1].source)
+        return self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
+
+    def _latency(self, sibling: Workload) -> Latency | None:
+        """Return the median of each quantile over the runs of a sibling. None if it does not carry its load."""
+        runs = self._siblings[sibling]
+        known = [run.latency for run in runs if run.latency is not None]
+        if not known or _median(runs) < (1.0 - _NOT_CARRIED) * sibling.offered_bps * sibling.partners:
+            return None
+        return Latency(
+            _middle(each.median_seconds for each in known),
+            _middle(each.p99_seconds for each in known),
+            _middle(each.p999_seconds for each in known),
+        )
 
     def _is_deep(self, workload: Workload) -> bool:
         """Whether a workload's sibling can carry what the plain workload carries."""
@@ -302,12 +337,34 @@ class Bounds:
         """
         own = self.sibling(workload)
         alike = self._alike.get(_shared(own), {})
-        between = range_of(own, ((sibling, bps) for sibling, bps in alike.items() if sibling not in self._distrusted))
+        between = range_of(
+            own,
+            (
+                (sibling, bps)
+                for sibling, bps in alike.items()
+                if sibling.offered_bps == own.offered_bps and sibling not in self._distrusted
+            ),
+        )
 
         def bound(bps: float | None) -> Bound | None:
             return None if bps is None else self._capped(workload, at_own_mtu(workload, bps, "plain sibling"))
 
         return bound(between.low), None if self.is_outpaced(workload) else bound(between.high)
+
+    def latency_bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
+        """Return the ceiling with the shortest and with the longest latency that the plain sibling can have.
+
+        Each is None if no like traffic tells.
+        """
+        own, ceiling = self.sibling(workload), self.ceiling(workload)
+        alike = self._alike.get(_shared(own), ())
+        known = ((sibling, self._latency(sibling)) for sibling in alike if sibling not in self._distrusted)
+        between = latencies_of(own, ((sibling, latency) for sibling, latency in known if latency is not None))
+
+        def bound(latency: Latency | None) -> Bound | None:
+            return None if latency is None else replace(ceiling, latency=latency)
+
+        return bound(between.low), bound(between.high)
 
     def curve(self, workload: Workload) -> tuple[Workload, ...]:
         """Return the plain traffic that brackets most siblings of a workload's transport. Empty if there is none."""
@@ -323,6 +380,11 @@ class Bounds:
             seen = max(self.calibration.packet_rate, self._packet_rate)
             specified = Bound(specified.bps, seen or math.inf, specified.source)
         return bound.capped(specified)
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def _transport(workload: Workload) -> tuple[QpType, Opcode]:

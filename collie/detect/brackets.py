@@ -10,6 +10,10 @@ Rules. For plain traffic on a healthy subsystem
 3. the cost of a list of messages is at most the sum of their costs, because its messages can share their waiting. It is
    at least that of as many messages of their mean size, because one resource limits all of them.
 
+At an offered load that plain traffic carries
+4. latency grows with the load, with the size of the messages and with the messages of a post,
+5. it does not depend on the room in the send queues, as long as the messages that wait need only a part of it.
+
 Worked example. Messages of 256 B and 4 KiB were measured at 10 and 100 Gbit/s: 0.20 and 0.33 us for a request. The list
 (256, 4096) takes at most 0.53 us, so it carries at least 65 Gbit/s. Its mean of 2176 B costs at least the 0.20 us of
 256 B, so it carries at most 85 Gbit/s.
@@ -18,10 +22,14 @@ Worked example. Messages of 256 B and 4 KiB were measured at 10 and 100 Gbit/s: 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from collie.detect.measurement import Latency
 from collie.workloads.workload import Workload
+
+_ROOMY = 4.0
+"""Times that the messages which wait must fit into the send queues."""
 
 Point = tuple[int, float]
 """A message size in bytes, and the bits/s of plain traffic with messages of this size alone."""
@@ -69,6 +77,47 @@ def range_of(own: Workload, measured: Iterable[tuple[Workload, float]]) -> Range
     if (least := _least(mean, sorted(more.items()))) is not None:
         highs.append(8 * mean / least)
     return Range(max(lows, default=None), min(highs, default=None))
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRange:
+    """The shortest and the longest latency that plain traffic can have. None where nothing measured tells."""
+
+    low: Latency | None = None
+    high: Latency | None = None
+
+
+def latencies_of(own: Workload, measured: Iterable[tuple[Workload, Latency]]) -> LatencyRange:
+    """Return between which latencies plain traffic lies, from like traffic with another load, messages or batch."""
+    lows: list[Latency] = []
+    highs: list[Latency] = []
+    drained_seconds = 8.0 * own.bytes_outstanding / own.offered_bps
+    for plain, latency in measured:
+        same = plain.messages == own.messages
+        is_less = plain.offered_bps <= own.offered_bps and plain.wqe_batch <= own.wqe_batch
+        is_more = plain.offered_bps >= own.offered_bps and plain.wqe_batch >= own.wqe_batch
+        if is_less and (same or max(plain.messages) <= min(own.messages)):
+            lows.append(latency)
+        has_room = _ROOMY * (latency.p99_seconds or 0.0) <= drained_seconds
+        if is_more and has_room and (same or min(plain.messages) >= max(own.messages)):
+            highs.append(latency)
+    return LatencyRange(_extreme(max, lows), _extreme(min, highs))
+
+
+def _extreme(choose: Callable[..., float], latencies: Sequence[Latency]) -> Latency | None:
+    """Return the largest or the smallest of each quantile."""
+
+    def quantile(values: Iterable[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return choose(known) if known else None
+
+    if not latencies:
+        return None
+    return Latency(
+        quantile(each.median_seconds for each in latencies),
+        quantile(each.p99_seconds for each in latencies),
+        quantile(each.p999_seconds for each in latencies),
+    )
 
 
 def _cost(point: Point) -> float:

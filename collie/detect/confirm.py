@@ -63,7 +63,7 @@ class Confirmation:
 
     def siblings(self, suspicion: Verdict) -> int:
         """Return the number of runs of the plain sibling before a suspicion is confirmed."""
-        if suspicion.symptom is not Symptom.LOW_THROUGHPUT:
+        if suspicion.symptom is None or not suspicion.symptom.is_relative:
             return 0
         return self.fresh_siblings + (0 if suspicion.margin >= self.clear_deficit else self.borderline_siblings)
 

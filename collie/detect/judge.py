@@ -9,22 +9,35 @@ to rejected messages is therefore an RNR storm.
 4. Other symptoms need a run that the generator could drive. A host short of CPU posts receives late, answers late and
    serves its queue pairs unevenly, through no fault of the device.
 5. Low throughput also needs a stable window, or a best moment that is too far below the bound.
+6. Latency comes last. It has a right value only where a load is offered, and where both the workload and its plain
+   sibling carry that load. With full send queues, or beyond capacity, it only tells the length of the queues.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
-from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.measurement import HostMeasurement, Latency, Measurement
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive, throughput_is_missing
-from collie.limits import Factor, Ratio
-from collie.workloads.plan import shares, sinks
-from collie.workloads.units import format_rate
+from collie.limits import Factor, Positive, Ratio
+from collie.workloads.plan import flows, shares, sinks
+from collie.workloads.units import format_rate, format_short_seconds
 from collie.workloads.workload import Workload
+
+
+class Loss(StrEnum):
+    """Whose loss makes a run anomalous."""
+
+    OF_WORKLOAD = "workload"
+    """That of the workload and of the hosts."""
+    OF_VICTIM = "victim"
+    """That of the plain flow beside the workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,8 @@ class Thresholds:
     """Readings beyond which a run is anomalous.
 
     Attributes:
+        loss_of: whose loss counts.
+        victim_loss: share of its throughput beside plain traffic that the victim must lack.
         pause_ratio: share of time. Above 0 because NICs pause briefly while connections are set up (paper 5.2).
         pause_frames: frames/s, on NICs that count frames but not time. At 100 Gbit/s a frame stops the peer for at most
             335 us, so fewer frames take less than 0.1 % of the time.
@@ -42,8 +57,14 @@ class Thresholds:
         repeat_ratio: packets that had been received before, over packets received.
         qp_deficit: share of its flow's mean that the slowest queue pair lacks. A queue pair at half of the mean is
             slow, a queue pair at a tenth is starved.
+        stall_seconds: time without a completion while requests are outstanding.
+        latency_ratio: multiple of the plain sibling's latency, for the median or for 99 % of the messages.
+        latency_seconds: what such a latency must exceed the sibling's by. Below it no application notices.
+        load_missed: share of the offered load up to which a workload carries it.
     """
 
+    loss_of: Loss = Loss.OF_WORKLOAD
+    victim_loss: Ratio = 0.2
     pause_ratio: Ratio = 0.001
     pause_frames: Factor = 3.0
     throughput_deficit: Ratio = 0.2
@@ -51,6 +72,10 @@ class Thresholds:
     rnr_ratio: Ratio = 0.05
     repeat_ratio: Ratio = 0.01
     qp_deficit: Ratio = 0.9
+    stall_seconds: Positive = 0.5
+    latency_ratio: Factor = 4.0
+    latency_seconds: Positive = 25e-6
+    load_missed: Ratio = 0.02
 
 
 def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds: Thresholds) -> Verdict:
@@ -59,13 +84,33 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
     In a run that was stopped early only pause is judged, because pause is what stops runs.
     """
     run = _Run(workload, measurement, bound, thresholds)
-    return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
+    checks = _CHECKS if thresholds.loss_of is Loss.OF_WORKLOAD else _CHECKS_OF_VICTIM
+    return next(verdict for check in checks if (verdict := check(run)) is not None)
 
 
 def is_sound(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
     """Whether a run lacks only a bound: stable, driven, and without any other symptom."""
     settled = measurement.stable and measurement.health.driven
     return settled and judge(workload, measurement, NOTHING_EXPECTED, thresholds).is_normal
+
+
+def can_be_late(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
+    """Whether latency can be anomalous: the workload carries its load, and some message waited long enough."""
+    if not _carries(workload, measurement, thresholds):
+        return False
+    slowest = max((flow.p99_seconds or 0.0 for flow in measurement.latency.values()), default=0.0)
+    return slowest > thresholds.latency_seconds
+
+
+def _carries(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
+    """Whether what is offered reaches every receiving host. With full send queues nothing is offered."""
+    least = (1.0 - thresholds.load_missed) * workload.offered_bps
+    ends = Counter(flow.sink for flow in flows(workload))
+    return (
+        bool(workload.offered_bps)
+        and not measurement.stopped
+        and all((measurement.host(name).delivered_bps or 0.0) >= least * count for name, count in ends.items())
+    )
 
 
 @dataclass(frozen=True)
@@ -91,6 +136,24 @@ class _Run:
         parts = shares(self.workload)
         return {name: at_sink(self.workload, name, self.bound.share(part)) for name, part in parts.items()}
 
+    @cached_property
+    def worst(self) -> HostMeasurement:
+        """The receiving host that lacks most of its bound."""
+        return max(self.receiving, key=self.deficit_of)
+
+    @cached_property
+    def throughput(self) -> str:
+        """What the worst host receives and what its bound gives, in words."""
+        bound = self.expected[self.worst.host]
+        delivered = format_rate(self.worst.delivered_bps or 0.0)
+        return f"host {self.worst.host} receives {delivered}, the {bound.name} gives {format_rate(bound.bps)}"
+
+    @property
+    def flows_of_the_sibling(self) -> Iterator[tuple[str, Latency]]:
+        """The latency of each flow that the plain sibling has, too. Loopback beside other traffic is none of them."""
+        alike = {flow.name for flow in flows(self.workload) if not (flow.is_loopback and self.workload.remote)}
+        return ((name, measured) for name, measured in self.measurement.latency.items() if name in alike)
+
     def deficit_of(self, host: HostMeasurement) -> float:
         """Return the missing share of the bound, of bits/s or packets/s, whichever is smaller, or 0 when unknown."""
         bound = self.expected[host.host]
@@ -110,6 +173,8 @@ class _Run:
 
         The reason states the deficit if it is anomalous or decides the severity.
         """
+        if symptom is Symptom.VICTIM_LOSS:
+            return Verdict(Outcome.ANOMALOUS, text, symptom, severity, host, margin)
         decides = self.deficit > min(self.thresholds.throughput_deficit, severity) or self.deficit == severity > 0.0
         if decides and symptom is not Symptom.LOW_THROUGHPUT:
             text += f" and {throughput_is_missing(self.deficit)}"
@@ -214,20 +279,80 @@ def _unfairness(run: _Run) -> Verdict | None:
     return run.concluded(Symptom.UNFAIRNESS, text, 1.0 - share, sinks(run.workload)[0], (1.0 - share) / threshold)
 
 
-def _throughput(run: _Run) -> Verdict:
+def _stall(run: _Run) -> Verdict | None:
+    """Judge the longest time without completions. A host that stops the traffic loop also stops completions."""
+    stalls = ((flow, each.stall_seconds) for flow, each in run.measurement.latency.items())
+    known = [(flow, seconds) for flow, seconds in stalls if seconds is not None]
+    flow, seconds = max(known, key=lambda pair: pair[1], default=("", 0.0))
+    threshold = run.thresholds.stall_seconds
+    if seconds <= threshold:
+        return None
+    share = min(1.0, seconds / run.measurement.window_seconds)
+    text = f"nothing completes on flow {flow} for {format_short_seconds(seconds)}, {share:.0%} of the window"
+    return run.concluded(Symptom.STALL, text, share, sinks(run.workload)[0], seconds / threshold)
+
+
+def _throughput(run: _Run) -> Verdict | None:
     unknown = [host.host for host in run.receiving if host.delivered_bps is None or host.delivered_pps is None]
     if unknown:
         return inconclusive(f"delivered throughput of host {', '.join(unknown)} is unknown")
-    worst = max(run.receiving, key=run.deficit_of)
-    bound, deficit, threshold = run.expected[worst.host], run.deficit_of(worst), run.thresholds.throughput_deficit
-    delivered = worst.delivered_bps or 0.0
-    figures = f"host {worst.host} receives {format_rate(delivered)}, the {bound.name} gives {format_rate(bound.bps)}"
+    worst, figures = run.worst, run.throughput
+    deficit, threshold = run.deficit_of(worst), run.thresholds.throughput_deficit
     if deficit <= threshold:
-        return Verdict(Outcome.NORMAL, figures)
+        return None
     verdict = run.concluded(Symptom.LOW_THROUGHPUT, figures, deficit, worst.host, deficit / threshold)
     if verdict.is_anomalous and not run.measurement.stable and run.least_deficit_of(worst) <= threshold:
         return inconclusive(f"{figures}, but the window was not stable")
     return verdict
+
+
+def _latency(run: _Run) -> Verdict | None:
+    reference, limits = run.bound.latency, run.thresholds
+    if reference is None or not _carries(run.workload, run.measurement, limits):
+        return None
+    found = [
+        (each / usual, each, usual, flow, whose)
+        for flow, measured in run.flows_of_the_sibling
+        for each, usual, whose in (
+            (measured.median_seconds, reference.median_seconds, "half"),
+            (measured.p99_seconds, reference.p99_seconds, "99%"),
+        )
+        if each and usual and each - usual > limits.latency_seconds
+    ]
+    ratio, seconds, usual, flow, whose = max(found, default=(0.0, 0.0, 0.0, "", ""))
+    if ratio <= limits.latency_ratio:
+        return None
+    severity = 1.0 - 1.0 / ratio
+    text = (
+        f"{whose} of the messages of flow {flow} complete within {format_short_seconds(seconds)}, those of the "
+        f"plain sibling within {format_short_seconds(usual)}: waiting is {severity:.0%} of the latency"
+    )
+    verdict = run.concluded(Symptom.LATENCY, text, severity, sinks(run.workload)[0], ratio / limits.latency_ratio)
+    if verdict.is_anomalous and not run.measurement.stable:
+        return inconclusive(f"{text}, but the window was not stable")
+    return verdict
+
+
+def _victim_loss(run: _Run) -> Verdict:
+    """Judge the victim beside the workload by the victim beside plain traffic of the same load, else alone."""
+    victim, threshold = run.measurement.victim, run.thresholds.victim_loss
+    if victim is None or victim.beside_bps is None:
+        return inconclusive("no victim was measured beside the workload")
+    usual, beside = run.bound.victim_bps, "beside its plain sibling"
+    if usual is None:
+        usual, beside = victim.alone_bps or 0.0, "alone"
+    lost = 1.0 - victim.beside_bps / usual if usual else 0.0
+    figures = f"a plain flow keeps {format_rate(victim.beside_bps)} beside the workload, {format_rate(usual)} {beside}"
+    if lost <= threshold:
+        return Verdict(Outcome.NORMAL, figures)
+    text = f"{figures}: it loses {lost:.0%} of its throughput"
+    if not run.measurement.stable:
+        return inconclusive(f"{text}, but the window was not stable")
+    return run.concluded(Symptom.VICTIM_LOSS, text, lost, sinks(run.workload)[0], lost / threshold)
+
+
+def _normal(run: _Run) -> Verdict:
+    return Verdict(Outcome.NORMAL, run.throughput)
 
 
 _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
@@ -242,9 +367,14 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
     _loss,
     _retransmission,
     _unfairness,
+    _stall,
     _throughput,
+    _latency,
+    _normal,
 )
 """Checks in the order of `Symptom`. The last check always has a result."""
+
+_CHECKS_OF_VICTIM: tuple[Callable[[_Run], Verdict | None], ...] = (_void, _stopped, _victim_loss)
 
 
 def _missing(delivered: float, bound: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 
@@ -51,8 +51,8 @@ class GeneratorHealth:
             hosts.
         data_path: `native` or `pyverbs`, or both with a comma if hosts differ.
         queue_fill_ratio: lowest fill level of a send queue at a refill, 0 for a queue that holds one round.
-        pacing_error_ratio: difference between posted and offered bytes over the offered ones, the largest of the flows.
-            None without an offered load.
+        pacing_error_ratio: largest difference of a flow between what it posted and its offered load, as a share of the
+            latter.
     """
 
     driven: bool = True
@@ -85,15 +85,15 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency of a flow's messages. Unknown values are None.
+    """Seconds from the time a message was due to its completion, over the messages of a flow. Unknown values are None.
 
-    It counts from the moment at which a message was due, or was posted if send queues are always full, to its
-    completion.
+    A message of an offered load is due by the clock, however late it is posted. With full send queues it is due when it
+    is posted.
 
     Attributes:
-        sampled: messages that were timed in the window.
-        median_interval, p99_interval, p999_interval: 95 % intervals of the quantiles, in seconds.
-        stall_seconds: longest time in the window in which nothing completed although requests were outstanding.
+        sampled: messages that were timed.
+        median_interval, p99_interval, p999_interval: 95 % intervals of the quantiles.
+        stall_seconds: longest time without a completion while messages were outstanding.
     """
 
     median_seconds: float | None = None
@@ -155,10 +155,26 @@ class Measurement:
                 return measured
         raise KeyError(name)
 
+    @property
+    def longest_latency(self) -> Latency | None:
+        """The longest latency of any flow, quantile by quantile, or None without a reading."""
+        flows = list(self.latency.values())
+        if not flows:
+            return None
+        return Latency(
+            _longest(flow.median_seconds for flow in flows),
+            _longest(flow.p99_seconds for flow in flows),
+            _longest(flow.p999_seconds for flow in flows),
+        )
+
     def counter(self, name: str) -> float | None:
         """Return a counter summed over the hosts that have it, or None without any."""
         known = [value for measured in self.hosts if (value := measured.counters.get(name)) is not None]
         return sum(known) if known else None
+
+
+def _longest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 Watch = Callable[[Sample], str | None]

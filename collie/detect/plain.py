@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import product
+from typing import Any
 
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.setup import made_for_all
@@ -16,6 +17,8 @@ _REMEMBERED_SIBLINGS = 8192
 _ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages", "offered_bps")
 _CURVE_STEP = 2
 """Every such step of the ladder of message sizes is a point of a curve."""
+_LOAD_STEP = 5
+"""The same for the ladder of offered loads, from the highest one down. There every second size is left out."""
 
 
 def plain_sibling(workload: Workload, space: Space) -> Workload:
@@ -35,7 +38,8 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
     mr_bytes = max(space.base.mr_bytes, *workload.payloads)
     # A plain value can conflict with kept ones: a 4 KiB UD message needs that MTU, a queue of one takes no batch.
     mtu = max(space.base.mtu, workload.mtu) if workload.qp_type is QpType.UD else space.base.mtu
-    batch = min(space.base.wqe_batch, depth)
+    # Messages of one post wait for each other, so at an offered load the batch is part of what is compared.
+    batch = min(workload.wqe_batch if workload.offered_bps else space.base.wqe_batch, depth)
     receive = max(space.base.recv_wq_depth, batch)
     return space.base.with_(
         **{
@@ -73,17 +77,25 @@ def plain_workloads(space: Space) -> tuple[Workload, ...]:
 def curve_of(sibling: Workload, space: Space) -> tuple[Workload, ...]:
     """Return plain traffic of a sibling's transport and opcode, one message size after another.
 
-    For each size it has as much in flight as the plain workload, and as much as a sibling can have. One set-up serves
-    all. Sizes for which that would break a limit of the space are left out.
+    For each size it has as much in flight as the plain workload, and as much as a sibling can have. At an offered load
+    it has the loads of the space instead. One set-up serves all. Sizes for which that would break a limit of the space
+    are left out.
     """
-    lengths = space.dimensions.get("messages")
-    if not isinstance(lengths, Vector) or sibling.more_opcodes or sibling.offered_bps:
+    lengths, loads = space.dimensions.get("messages"), space.dimensions.get("offered_bps")
+    if not isinstance(lengths, Vector) or sibling.more_opcodes:
         return ()
     base = space.base
+    variants: list[dict[str, Any]] = [
+        {"qps": base.qps, "send_wq_depth": base.send_wq_depth},
+        {"qps": MAX_SIBLING_QPS, "send_wq_depth": _deepest(space, sibling)},
+    ]
+    if sibling.offered_bps:
+        steps = loads.ladder[::-_LOAD_STEP] if isinstance(loads, Ordered) else (sibling.offered_bps,)
+        variants = [{**variants[0], "offered_bps": load} for load in steps if load]
     points: list[Workload] = []
-    for size in lengths.element.ladder[::_CURVE_STEP]:
-        for qps, depth in ((base.qps, base.send_wq_depth), (MAX_SIBLING_QPS, _deepest(space, sibling))):
-            point = plain_sibling(sibling.with_(messages=(size,), qps=qps, send_wq_depth=depth), space)
+    for size in lengths.element.ladder[:: 2 * _CURVE_STEP if sibling.offered_bps else _CURVE_STEP]:
+        for changes in variants:
+            point = plain_sibling(sibling.with_(messages=(size,), **changes), space)
             if space.allows(point) and space.allows(made_for_all([*points, point])):
                 points.append(point)
     return tuple(dict.fromkeys(points))

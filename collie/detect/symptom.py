@@ -26,8 +26,14 @@ class Symptom(StrEnum):
     """A host receives packets again although nothing was lost."""
     UNFAIRNESS = "unfairness"
     """One queue pair among many equal ones makes hardly any progress."""
+    STALL = "stall"
+    """Nothing completes for a long time although requests are outstanding."""
     LOW_THROUGHPUT = "low_throughput"
     """Both bits/s and packets/s stay under the rate that the same bytes in flight otherwise achieve."""
+    LATENCY = "latency"
+    """Messages of an offered load take much longer than those of the plain sibling at the same load."""
+    VICTIM_LOSS = "victim_loss"
+    """A plain flow of another tenant loses more beside the workload than beside plain traffic of the same load."""
 
     @property
     def words(self) -> str:
@@ -42,13 +48,19 @@ class Symptom(StrEnum):
         """
         return other is self or (other is not None and _ALONE.isdisjoint((self, other)))
 
+    @property
+    def is_relative(self) -> bool:
+        """Whether the plain sibling's readings decide."""
+        return self in _RELATIVE
+
     def is_looked_for_before(self, other: Symptom) -> bool:
         """Whether a run with the other symptom was checked for this symptom first, and found free of it."""
         order = list(Symptom)
         return order.index(self) < order.index(other)
 
 
-_ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE})
+_ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE, Symptom.VICTIM_LOSS})
+_RELATIVE = frozenset({Symptom.LOW_THROUGHPUT, Symptom.LATENCY, Symptom.VICTIM_LOSS})
 
 
 class Outcome(StrEnum):
@@ -132,5 +144,8 @@ _FIGURES = {
     Symptom.LOSS: "{:.2%} of its packets",
     Symptom.RETRANSMISSION: "{:.1%} of the packets",
     Symptom.UNFAIRNESS: "{:.1%} less than the queue pairs of its flow",
+    Symptom.STALL: "{:.0%} of the window",
+    Symptom.LATENCY: "{:.0%} of the latency",
+    Symptom.VICTIM_LOSS: "{:.0%} of its throughput",
 }
 """The figure of each symptom in the words of its reason."""

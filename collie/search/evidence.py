@@ -172,7 +172,7 @@ class Evidence:
         reproduced = [workload for workload, votes in self._votes.items() if self._reproduces(votes)]
         inside = [workload for workload in reproduced if mfs is not None and mfs.covers(workload)]
         found = inside or reproduced or [self.finding]
-        if self._symptom is Symptom.LOW_THROUGHPUT:
+        if self._symptom.is_relative:
             # All runs of a workload share the error of its bound, so that repeats do not make a bare margin sure.
             found = [workload for workload in found if self._votes[workload].margin >= _BARE_MARGIN] or found
         return min(found, key=self._plainness.complexity)

@@ -168,5 +168,8 @@ _EFFECTS = {
     Symptom.LOSS: "so packets are lost",
     Symptom.RETRANSMISSION: "so the peer sends again what has arrived",
     Symptom.UNFAIRNESS: "so a queue pair hardly gets a turn",
+    Symptom.STALL: "so nothing completes for a while",
     Symptom.LOW_THROUGHPUT: "so throughput falls",
+    Symptom.LATENCY: "so messages wait",
+    Symptom.VICTIM_LOSS: "so the traffic of others is held up",
 }

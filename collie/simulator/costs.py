@@ -36,7 +36,7 @@ STEADY: Final = (
     "peer-to-peer reads",
 )
 TRANSMIT, TAGS, CREDITS = map(STEADY.index, ("transmit engine", "PCIe read tags", "receive credits"))
-MEMORY, WIRE = map(STEADY.index, ("memory", "wire"))
+DOWNSTREAM, MEMORY, WIRE = map(STEADY.index, ("PCIe downstream", "memory", "wire"))
 ORDERED_READS, PEER_READS = map(STEADY.index, ("ordered reads", "peer-to-peer reads"))
 
 ARRIVAL: Final = (
@@ -89,6 +89,7 @@ class HostCosts(NamedTuple):
             does not hold.
         late: seconds of a PCIe transaction beyond those to memory next to the NIC.
         dropping: time for which a message occupies a receive queue that drops, or 0.
+        on_timer: share of the acknowledgements that wait for the timer.
         trip, round_trip: seconds in flight of a message that leaves this host, and of loopback.
     """
 
@@ -99,6 +100,7 @@ class HostCosts(NamedTuple):
     unarbitrated: Quantity
     late: Quantity
     dropping: Quantity
+    on_timer: Quantity
     trip: Quantity
     round_trip: Quantity
 
@@ -184,12 +186,14 @@ class _Message(NamedTuple):
     events: Events
 
 
-def costs_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Costs:
-    """Compute the costs of one message."""
+def costs_of(
+    subsystem: Subsystem, t: TrafficArrays, n: Numbers, sets: tuple[WorkingSets, WorkingSets] | None = None
+) -> Costs:
+    """Compute the costs of one message. `sets` are the working sets beside other traffic."""
     engine = subsystem.engine
     m = _message(subsystem, t, n)
     source, sink = _places(subsystem, t, n)
-    sets = working_sets(subsystem, t, n)
+    sets = sets or working_sets(subsystem, t, n)
     cqe = CQE_BYTES / engine.completions_per_cqe_write
     asking = m.fetches * READ_HEADER_BYTES + cqe * t.signals
     return Costs(
@@ -278,6 +282,8 @@ def _host(
     round_trip = 2.0 * subsystem.pcie.read_latency_seconds + here.late + m.payload_bits / subsystem.wire.line_rate_bps
     # UC and UD messages end when they have left. RC messages stay until they are acknowledged.
     trip = round_trip + subsystem.wire.round_trip_seconds * (0.5 + 0.5 * t.is_rc) + t.is_rc * peer.late
+    on_timer = pushed_out(n, sets.ends, subsystem.delays.acknowledgement_timer_ends)
+    timer = t.is_rc * (1.0 - t.is_read) * on_timer * subsystem.delays.acknowledgement_timer_seconds / 2.0
     unacknowledged = overrun(n, sets.ends, subsystem.acknowledgements.contexts)
     unarbitrated = pushed_out(n, sets.ends, subsystem.arbiter.queue_pairs)
     looked_up = m.place
@@ -292,8 +298,9 @@ def _host(
         unarbitrated=unarbitrated,
         late=here.late,
         dropping=m.receives.dropping * sets.receive_misses,
-        trip=trip,
-        round_trip=round_trip + t.is_rc * here.late,
+        on_timer=on_timer,
+        trip=trip + timer,
+        round_trip=round_trip + t.is_rc * here.late + timer,
     )
 
 

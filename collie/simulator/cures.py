@@ -31,6 +31,10 @@ CURES: Final[Mapping[Mechanism, Changes]] = {
     Mechanism.PENDING_READS: {"reads": {"pending_requests": _AMPLE}},
     Mechanism.DUPLEX_ARBITER: {"arbiter": {"queue_pairs": _AMPLE}},
     Mechanism.IDLE_FLOWS: {"flow_table": {"idle_entries": _AMPLE}},
+    Mechanism.ACKNOWLEDGEMENT_TIMER: {"delays": {"acknowledgement_timer_seconds": 0.0}},
+    Mechanism.COLD_REGIONS: {"delays": {"cold_region_seconds": 0.0}},
+    Mechanism.LONG_LISTS: {"delays": {"long_list_seconds": 0.0}},
+    Mechanism.LOOPBACK_BURSTS: {"delays": {"loopback_burst_seconds": 0.0}},
 }
 """The quantity behind each mechanism, and a value at which it limits nothing."""
 

@@ -259,6 +259,30 @@ class FlowTable(Part):
     """Time of such a walk, for each arriving packet."""
 
 
+class Delays(Part):
+    """Waits that use up no resource: they cost latency, and throughput only where few messages are outstanding.
+
+    The defaults delay nothing.
+    """
+
+    acknowledgement_timer_seconds: SecondsOrNone = 0.0
+    """Period of the timer by which acknowledgements leave while too many queue pair ends are active. Without it, each
+    leaves as soon as its message has arrived."""
+    acknowledgement_timer_ends: Count = 1 << 40
+    """Room for active queue pair ends. With twice as many the timer serves all, with as many a quarter."""
+    cold_region_seconds: SecondsOrNone = 0.0
+    """Wait for the key of a memory region that left the chip, if PCIe is fully used. With less use it is shorter in
+    proportion."""
+    cold_regions: Count = 1 << 40
+    """Room for the keys of regions. With twice as many all leave the chip, with as many a quarter."""
+    long_list_seconds: SecondsOrNone = 0.0
+    """Wait of a long scatter/gather list behind the payload on PCIe, if PCIe is fully used."""
+    long_list_entries: Count = 1 << 40
+    """Entries of the shortest such list."""
+    loopback_burst_seconds: SecondsOrNone = 0.0
+    """Time for which a burst of streamed loopback traffic keeps arrivals from the network from being placed."""
+
+
 class SendWqeCache(Part):
     """The cache of posted sends."""
 
@@ -368,6 +392,7 @@ class Subsystem(Part):
     gpu_bridge: GpuBridge
     host: HostHardware
     flow_table: FlowTable = FlowTable()
+    delays: Delays = Delays()
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -28,9 +28,10 @@ from itertools import repeat
 from math import inf
 from typing import Final, NamedTuple
 
-from collie.simulator.costs import WIRE, HostCosts, PathCosts
+from collie.simulator.caches import pushed_out
+from collie.simulator.costs import DOWNSTREAM, WIRE, HostCosts, PathCosts
 from collie.simulator.hardware import Subsystem
-from collie.simulator.model import FlowRates, SteadyState, with_full_queues, yielding
+from collie.simulator.model import FlowRates, HostLoad, SteadyState, with_full_queues, yielding
 from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.traffic import TrafficArrays
 from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
@@ -82,7 +83,7 @@ class _Way(NamedTuple):
         sends, receives: costs of the flow at the stages of the sender and of the receiver.
         leaving, arriving: messages/s out of, into and inside the host, for the sender and for the receiver.
         paused, unanswered: share of the time for which messages and their acknowledgements are paused.
-        upstream: utilisation of PCIe upstream at the receiver.
+        loads: utilisation of the sender and of the receiver.
         late: seconds by which the memory of sender and receiver is slower than memory next to the NIC.
     """
 
@@ -97,7 +98,7 @@ class _Way(NamedTuple):
     arriving: tuple[Quantity, Quantity, Quantity]
     paused: Quantity
     unanswered: Quantity
-    upstream: Quantity
+    loads: tuple[HostLoad, HostLoad]
     late: tuple[Quantity, Quantity]
     is_loop: bool
 
@@ -137,20 +138,20 @@ def _ways(source: Subsystem, sink: Subsystem, state: SteadyState) -> Iterator[_W
     into = there.steady.into, there.arrival.into
     yield _Way(
         *(forth, source, sink, here, there, here.steady.out, into),
-        *(at_source, at_sink, pauses, answers, state.sink.upstream, (here.late, there.late)),
+        *(at_source, at_sink, pauses, answers, (state.source, state.sink), (here.late, there.late)),
         is_loop=False,
     )
     into = here.steady.into, here.arrival.into
     yield _Way(
         *(back, sink, source, there, here, there.steady.out, into),
-        *(at_sink, at_source, answers, pauses, state.source.upstream, (there.late, here.late)),
+        *(at_sink, at_source, answers, pauses, (state.sink, state.source), (there.late, here.late)),
         is_loop=False,
     )
     at_sink = back.sent, forth.sent, loop.sent
     into = there.steady.loop, there.arrival.loop
     yield _Way(
         *(loop, sink, sink, there, there, there.steady.loop, into),
-        *(at_sink, at_sink, 0.0, 0.0, state.sink.upstream, (there.late, there.late)),
+        *(at_sink, at_sink, 0.0, 0.0, (state.sink, state.sink), (there.late, there.late)),
         is_loop=True,
     )
 
@@ -159,7 +160,7 @@ def _latency(state: SteadyState, way: _Way, limit: _Way, *, is_open: bool) -> Fl
     n, t = state.numbers, state.traffic
     if not n.anywhere(way.flow.delivered):
         return None
-    unloaded, misses = _unloaded(t, way, n), _misses(t, way, n)
+    unloaded, misses = _unloaded(t, way, n), [*_misses(t, way, n), *_delays(state, way)]
     served, full_rate = _served(t, way.flow, n), _served(t, limit.flow, n)
     # With full queues, loopback can starve although it gets a share at this load.
     end = limit if n.anywhere(full_rate) else way
@@ -241,7 +242,8 @@ def _queues(state: SteadyState, way: _Way) -> Iterator[_Wait]:
     stages += [(way.flow.sent * cost, way.flow.sent * cost**2, cost) for cost in alone]
     yield _busiest(stages, together, None, n)
     upstream = costs.upstream_in / way.end.pcie.bytes_per_second
-    stages = [(way.upstream, way.upstream * upstream, upstream)]
+    busy = way.loads[1].upstream
+    stages = [(busy, busy * upstream, upstream)]
     if not way.is_loop:
         stages += _stages(way.receiver.steady, way.arriving, way.receives[0], n)
     stages += _stages(way.receiver.arrival, way.arriving, way.receives[1], n)
@@ -288,6 +290,27 @@ def _misses(t: TrafficArrays, way: _Way, n: Numbers) -> list[_Wait]:
         datagram, reliable = way.end.datagram_receives.fetch_seconds, way.end.reliable_receives.fetch_seconds
         found.append((t.receives * way.receiver.sets.receive_misses, n.choose(t.is_ud, datagram, reliable)))
     return [_Wait(ratio, ratio * seconds, seconds) for ratio, seconds in found]
+
+
+def _delays(state: SteadyState, way: _Way) -> Iterator[_Wait]:
+    """Yield the waits that use up no resource (`hardware.Delays`). Those of this subsystem can all be 0."""
+    n, t = state.numbers, state.traffic
+    if timer := way.end.delays.acknowledgement_timer_seconds:
+        # An acknowledgement that covers several messages leaves early if they arrive within the period.
+        filled = way.end.engine.messages_per_ack * t.qps / n.most(way.flow.sent, _TINY)
+        period = t.is_rc * (1.0 - t.is_read) * n.least(timer, filled)
+        share = way.receiver.on_timer
+        yield _Wait(share, share * period / 2.0, period / 2.0)
+    for subsystem, load in zip((way.start, way.end), way.loads, strict=True):
+        delays, busy = subsystem.delays, n.least(1.0, n.most(load.steady[DOWNSTREAM], load.upstream))
+        cold = pushed_out(n, t.qps * t.regions, delays.cold_regions)
+        long = n.choose(t.entries >= delays.long_list_entries, 1.0, 0.0)
+        for share, seconds in ((cold, delays.cold_region_seconds), (long, delays.long_list_seconds)):
+            if seconds:
+                yield _Wait(share, share * busy * seconds, busy * seconds)
+    if (burst := way.end.delays.loopback_burst_seconds) and not way.is_loop:
+        bursts = way.loads[1].loopback * t.streamed
+        yield _Wait(bursts, bursts * burst / 2.0, burst)
 
 
 def _waits_against(t: TrafficArrays, way: _Way, n: Numbers) -> Iterator[_Wait]:

@@ -13,14 +13,23 @@ from typing import Final, NamedTuple, overload
 from collie.campaign.hardships import Hardships
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement, Sample, Watch, replayed
+from collie.detect.measurement import (
+    GeneratorHealth,
+    HostMeasurement,
+    Latency,
+    Measurement,
+    Sample,
+    Victim,
+    Watch,
+    replayed,
+)
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.hardships import absent, show_rates, troubled
-from collie.simulator.hardware import FlowTable, Subsystem
+from collie.simulator.hardware import Delays, FlowTable, Subsystem
 from collie.simulator.latency import latencies_between
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
@@ -28,6 +37,7 @@ from collie.simulator.noise import RunNoise, draw_noise
 from collie.simulator.readings import COUNTERS, FLEET_COUNTERS, PORT_COUNTERS, counters, counters_between
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.tenants import kept_beside
 from collie.workloads.plan import HOST_A, HOST_B, flows
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.setup import SetUp
@@ -62,7 +72,8 @@ class SimulatedTestbed:
 
     A run's noise depends only on the seed and the run's number. `noise` is a factor on every spread and on the share of
     failed and unstable runs, and 0 disables it. `hardships` depend on seed and run number, too, and change no other
-    draw. With a `peer` (host B), both hosts also have `FLEET_COUNTERS`.
+    draw. With a `peer` (host B), both hosts also have `FLEET_COUNTERS`. With `victim` a plain flow runs beside every
+    workload.
     """
 
     def __init__(
@@ -74,6 +85,7 @@ class SimulatedTestbed:
         noise: float = 1.0,
         hardships: Hardships | None = None,
         peer: SubsystemFile | None = None,
+        victim: bool = False,
     ) -> None:
         self._subsystem = subsystem.hardware
         self._peer = None if peer is None else self._subsystem if peer is subsystem else peer.hardware
@@ -86,6 +98,7 @@ class SimulatedTestbed:
         self._hardships = hardships or Hardships()
         self._show_rates = show_rates(self._hardships.flaky)
         self._hosts_without = lru_cache(maxsize=_CURED_HOSTS)(self._cured_hosts)
+        self._victim_alone_bps = kept_beside(self._subsystem, None).bps if victim else None
         self._closed = False
 
     @cached_property
@@ -99,8 +112,9 @@ class SimulatedTestbed:
             **self._hardships.description(),
             **self._settings,
         }
-        # An earlier Collie knew no flow table. Without one that limits, its fingerprints name the same hardware.
-        unknown = {"flow_table"} if subsystem.flow_table == FlowTable() else None
+        # An earlier Collie knew neither part. Where they limit nothing, its fingerprints name the same hardware.
+        later = {"flow_table": FlowTable(), "delays": Delays()}
+        unknown = {name for name, part in later.items() if getattr(subsystem, name) == part}
         hardware = hashlib.sha256(subsystem.model_dump_json(exclude=unknown).encode()).hexdigest()[:16]
         fingerprint = Fingerprint({"subsystem": {**description, "hardware": hardware}})
         return TestbedInfo(
@@ -180,7 +194,16 @@ class SimulatedTestbed:
             health=_health(workload, noise),
             series=_Series(hosts, noise),
             latency=_Latencies(pair, workload, on, noise),
+            victim=self._victim(pair[0], workload, on, noise),
         )
+
+    def _victim(
+        self, subsystem: Subsystem, workload: Workload, on: SetUp | None, noise: RunNoise | None
+    ) -> Victim | None:
+        if self._victim_alone_bps is None:
+            return None
+        kept = kept_beside(subsystem, workload, on).bps
+        return Victim(self._victim_alone_bps, kept if noise is None else kept * noise.victim)
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Return nothing: simulated ports have no other users."""
@@ -199,6 +222,11 @@ class _HostValues(NamedTuple):
     pps: _Pair
     pause: _Pair
     loss: _Pair
+
+
+def noiseless_latency(subsystem: Subsystem, workload: Workload, on: SetUp | None) -> Mapping[str, Latency]:
+    """Return the noiseless latency of each flow at one point."""
+    return _Latencies((subsystem, subsystem), workload, on, None)
 
 
 def noiseless_hosts(state: SteadyState) -> tuple[HostMeasurement, HostMeasurement]:
@@ -268,7 +296,7 @@ class _Latencies(Mapping[str, Latency]):
         self._hosts = hosts
         self._workload = workload
         self._on = on
-        self._rates = None if noise is None else dict(zip(HOSTS, noise.throughput, strict=True))
+        self._noise = noise
 
     @cached_property
     def _by_flow(self) -> Mapping[str, Latency]:
@@ -278,9 +306,19 @@ class _Latencies(Mapping[str, Latency]):
         present = (found.forth, *([found.back] if both_ways else []), *([found.loop] if loops else []))
         by_flow = {}
         for flow, latency in zip(flows(self._workload), present, strict=True):
-            slower = 1.0 if self._rates is None else 1.0 / self._rates[flow.sink]
-            quantiles = () if latency is None else tuple(value * slower for value in latency.completion)
-            by_flow[flow.name] = Latency(*quantiles)
+            if latency is None:
+                by_flow[flow.name] = Latency()
+                continue
+            factors = (1.0, 1.0, 1.0)
+            if self._noise is not None:
+                slower = 1.0 / self._noise.throughput[HOSTS.index(flow.sink)]
+                tails = self._noise.latency if self._workload.offered_bps else factors
+                factors = (slower * tails[0], slower * tails[1], slower * tails[2])
+            by_flow[flow.name] = Latency(
+                latency.completion.median * factors[0],
+                latency.completion.p99 * factors[1],
+                latency.completion.p999 * factors[2],
+            )
         return by_flow
 
     def __getitem__(self, flow: str) -> Latency:

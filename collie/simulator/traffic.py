@@ -59,6 +59,7 @@ class TrafficArrays(NamedTuple):
     Attributes:
         is_rc_write: the responder checks key and address of every message.
         two_way, loop: the sink also sends, to the source or to itself.
+        entries: scatter/gather entries.
         long_list: more scatter/gather entries than the WQE's first block holds.
         signals: completions.
         outstanding: messages of one queue pair in flight.
@@ -94,6 +95,7 @@ class TrafficArrays(NamedTuple):
     send_depth: Quantity
     recv_depth: Quantity
     regions: Quantity
+    entries: Quantity
     long_list: Quantity
     signals: Quantity
     outstanding: Quantity
@@ -178,6 +180,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload, on: SetUp | None = None
         send_depth=workload.send_wq_depth,
         recv_depth=workload.recv_wq_depth,
         regions=workload.mrs_per_qp,
+        entries=workload.sge_count,
         long_list=workload.sge_count > pcie.sges_read_with_wqe,
         signals=1.0 / workload.messages_per_signal,
         outstanding=outstanding if is_read else workload.send_wq_depth,

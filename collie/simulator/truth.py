@@ -17,23 +17,27 @@ from numpy.typing import NDArray
 from collie.campaign.summary import Score
 from collie.detect.bounds import Bound, Bounds, Calibration
 from collie.detect.judge import Thresholds, judge
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Latency, Measurement
 from collie.detect.symptom import Verdict
 from collie.search.anomaly import Anomaly
 from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.draws import draw
 from collie.simulator.hardware import Subsystem
+from collie.simulator.latency import latencies
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.model import evaluate, evaluate_many
+from collie.simulator.model import SteadyState, evaluate, evaluate_many
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.testbed import noiseless_hosts
+from collie.simulator.testbed import noiseless_hosts, noiseless_latency
 from collie.workloads.constraint import VERBS
 from collie.workloads.plan import sinks
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
+
+Severities = NDArray[np.float64]
+"""By workload, 0 where it is normal."""
 
 SetUps = Sequence[SetUp | None]
 """The set-up of each workload. Empty or None: its own."""
@@ -196,8 +200,16 @@ class _Reference:
     def _learn(self, siblings: Sequence[Workload]) -> None:
         state = evaluate_many(self._healthy, siblings)
         bps, pps = np.maximum(*state.delivered_bps()), np.maximum(*state.delivered_pps())
-        for sibling, most_bps, most_pps in zip(siblings, bps.tolist(), pps.tolist(), strict=True):
-            self._bounds.learn(sibling, {sinks(sibling)[0]: Bound(most_bps, most_pps, "plain sibling")})
+        found = latencies(self._healthy, state) if any(each.offered_bps for each in siblings) else None
+        slowest = np.zeros((2, len(siblings)))
+        for flow in found or ():
+            if flow is not None:
+                slowest = np.maximum(slowest, [np.broadcast_to(each, bps.shape) for each in flow.completion[:2]])
+        readings = zip(siblings, bps.tolist(), pps.tolist(), *slowest.tolist(), strict=True)
+        for sibling, most_bps, most_pps, middle, p99 in readings:
+            latency = Latency(middle, p99) if sibling.offered_bps else None
+            bound = Bound(most_bps, most_pps, "plain sibling", latency=latency)
+            self._bounds.learn(sibling, {sinks(sibling)[0]: bound})
 
 
 class _Judge:
@@ -227,7 +239,35 @@ class _Judge:
         signal = np.maximum(*(state.pause_ratio() if state.lossless else state.loss_ratio()))
         bar = self._thresholds.pause_ratio if state.lossless else self._thresholds.loss_ratio
         anomalous = (signal > bar) | (deficit > self._thresholds.throughput_deficit)
-        return np.where(anomalous, np.maximum(signal * (signal > bar), deficit), 0.0)
+        severities = np.where(anomalous, np.maximum(signal * (signal > bar), deficit), 0.0)
+        if any(workload.offered_bps for workload in workloads):
+            waiting = self._waiting(workloads, tightest, state)
+            severities = np.where(anomalous, severities, waiting)
+        return severities
+
+    def _waiting(self, workloads: Sequence[Workload], tightest: Sequence[Bound], state: SteadyState) -> Severities:
+        """Return the share of the latency that is waiting, 0 where the latency is normal or no load is carried."""
+        limits, shares = self._thresholds, np.zeros(len(workloads))
+        offered = np.array([workload.offered_bps for workload in workloads])
+        least = (1.0 - limits.load_missed) * offered
+        carried = (offered > 0) & (np.array([bound.bps for bound in tightest]) >= least)
+        loop, ways = state.by_host(0.0, state.traffic.loop), zip(state.delivered_bps(), state.receives(), strict=True)
+        for more, (delivered, receives) in zip(loop, ways, strict=True):
+            carried &= delivered >= least * (receives + more)
+        usual = [bound.latency or Latency() for bound in tightest]
+        medians = np.array([each.median_seconds or np.inf for each in usual])
+        tails = np.array([each.p99_seconds or np.inf for each in usual])
+        found = latencies(self._subsystem, state)
+        for flow in (found.forth, found.back):  # the plain sibling has no loopback
+            if flow is None:
+                continue
+            for seconds, reference in ((flow.completion.median, medians), (flow.completion.p99, tails)):
+                late = (seconds - reference > limits.latency_seconds) & (seconds > limits.latency_ratio * reference)
+                share = 1.0 - np.where(late, reference, 1.0) / np.where(late, seconds, 1.0)
+                shares = np.where(carried, np.maximum(shares, share), 0.0)
+        return shares
 
     def _measure(self, workload: Workload, on: SetUp | None) -> Measurement:
-        return Measurement(noiseless_hosts(evaluate(self._subsystem, workload, on)), window_seconds=1.0)
+        hosts = noiseless_hosts(evaluate(self._subsystem, workload, on))
+        latency = noiseless_latency(self._subsystem, workload, on) if workload.offered_bps else {}
+        return Measurement(hosts, window_seconds=1.0, latency=latency)

@@ -83,6 +83,14 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def format_short_seconds(seconds: float) -> str:
+    """Format a time that can be far below a second: `4.2 us`, `13 ms`, `1.5 s`."""
+    for factor, unit in ((1e6, "us"), (1e3, "ms")):
+        if seconds * factor < 999.5:
+            return f"{format_number(seconds * factor, '.3g')} {unit}"
+    return f"{format_number(seconds, '.3g')} s"
+
+
 def format_value(value: object) -> str:
     """Format a value as files do: `true`, `64`, `[64, 4096]`."""
     if isinstance(value, bool):

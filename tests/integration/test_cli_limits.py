@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.command import answer, collie
-from tests.support.command_lines import SEARCH, without_wall_time
+from tests.support.command_lines import without_wall_time
 
 
 def test_several_pairs_search_one_campaign_that_resumes(tmp_path: Path) -> None:
@@ -59,13 +58,6 @@ def test_a_limit_looser_than_the_sites_is_refused(tmp_path: Path) -> None:
     hosts = Path(__file__).parents[2] / "hosts.example.yaml"
     done = collie("search", "--dry-run", "--hosts", str(hosts), "--max-pause", "3h", cwd=tmp_path, status=2)
     assert "--max-pause 3.0 h is more than the 2 min that this site allows" in done.stderr
-
-
-@pytest.mark.parametrize("command", [("measure", "nsdi22-01"), ("reproduce", "nsdi22-01"), SEARCH])
-def test_the_simulator_has_no_victim(tmp_path: Path, command: Sequence[str]) -> None:
-    refused = collie(*command, "--victim", cwd=tmp_path, status=2).stderr
-    assert "--victim runs beside the workload, and the simulator runs one alone; add --hosts FILE" in refused
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("option", "value"), [("--max-pause", "soon"), ("--max-rate", "0bit")])

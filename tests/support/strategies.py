@@ -129,6 +129,13 @@ def measurements() -> st.SearchStrategy[Measurement]:
         cpu_wait_ratio=readings,
         data_path=st.sampled_from([None, "native", "pyverbs"]),
         queue_fill_ratio=readings,
+        pacing_error_ratio=readings,
+    )
+    intervals = st.none() | st.tuples(seconds, seconds)
+    latency = st.builds(
+        Latency,
+        *(readings, readings, readings, st.none() | st.integers(0, 2**40)),
+        *(intervals, intervals, intervals, readings),
     )
     sample = st.builds(Sample, seconds, st.sampled_from(["a", "b"]), st.dictionaries(texts, readings, max_size=3))
     return st.builds(
@@ -141,7 +148,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         series=st.lists(sample, max_size=4).map(tuple),
         wrong_bytes=st.none() | st.integers(0, 2**40),
         victim=st.none() | st.builds(Victim, readings, readings),
-        latency=st.dictionaries(texts, st.builds(Latency, readings, readings, readings), max_size=2),
+        latency=st.dictionaries(texts, latency, max_size=2),
     )
 
 

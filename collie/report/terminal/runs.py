@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from collie.campaign.phases import Place, with_places
 from collie.campaign.siblings import delivered
 from collie.detect.bounds import UNBOUNDED, Bounds, Calibration
+from collie.detect.measurement import Latency
 from collie.ports import CampaignStore, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.report.json.objects import OUTCOMES
 from collie.workloads.feature import feature_value
@@ -22,6 +23,7 @@ COLUMNS = (
     *("run", "set_up", "phase", "purpose", "elapsed_seconds", "run_seconds", "outcome", "problem"),
     *("verdict", "symptom", "severity", "host", "reason"),
     *("delivered_bps", "delivered_pps", "bound_bps", "tx_pause_ratio", "loss_ratio", "driven"),
+    *("latency_median_seconds", "latency_p99_seconds", "latency_p999_seconds", "victim_bps"),
     *FIELD_NAMES,
     *_DERIVED,
 )
@@ -35,6 +37,7 @@ def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
     """Yield a row per run, in order. None is unknown.
 
     Rates are those of the host that received least. `tx_pause_ratio` and `loss_ratio` are the largest over the hosts.
+    The latency is that of the slowest flow. `victim_bps` is what the plain flow beside the workload received.
     `bound_bps` is the median throughput of the plain sibling, or None if it never ran in this campaign.
     """
     bounds = Bounds(lambda _workload: UNBOUNDED, Calibration(), space)
@@ -80,7 +83,12 @@ def _row(record: RunRecord, place: Place, bounds: Bounds) -> Row:
         }
     if isinstance(result, Measured):
         received = delivered(workload, result.measurement).values()
+        latency, victim = result.measurement.longest_latency or Latency(), result.measurement.victim
         row |= {
+            "latency_median_seconds": latency.median_seconds,
+            "latency_p99_seconds": latency.p99_seconds,
+            "latency_p999_seconds": latency.p999_seconds,
+            "victim_bps": None if victim is None else victim.beside_bps,
             "delivered_bps": min((bound.bps for bound in received), default=None),
             "delivered_pps": min((bound.pps for bound in received), default=None),
             "tx_pause_ratio": _largest(host.tx_pause_ratio for host in result.measurement.hosts),

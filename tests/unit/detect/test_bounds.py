@@ -19,7 +19,7 @@ from collie.detect.bounds import (
     at_sink,
 )
 from collie.detect.judge import Thresholds, judge
-from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.measurement import HostMeasurement, Latency, Measurement
 from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
@@ -52,6 +52,49 @@ def test_a_sibling_has_the_same_bytes_outstanding() -> None:
 
 def test_a_sibling_is_offered_the_same_load() -> None:
     assert plain_sibling(Workload(qps=480, offered_bps=10**10), SPACE).offered_bps == 10**10
+
+
+def test_a_sibling_posts_as_many_messages_at_once_only_at_an_offered_load() -> None:
+    assert plain_sibling(Workload(wqe_batch=32, offered_bps=10**10), SPACE).wqe_batch == 32
+    assert plain_sibling(Workload(wqe_batch=32), SPACE).wqe_batch == 1
+
+
+def test_no_port_delivers_more_than_it_is_offered() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    assert bounds.ceiling(Workload(offered_bps=10**10)).name == "offered load"
+    assert bounds.ceiling(Workload(offered_bps=10**10, requesters=3)).bps == 3e10
+    assert bounds.ceiling(Workload(offered_bps=10**12)) == LINE
+    assert bounds.ceiling(Workload()) == LINE
+
+
+def test_a_sibling_that_carries_its_load_says_how_long_messages_take() -> None:
+    workload = Workload(qps=480, offered_bps=10**10)
+
+    def known(*runs: tuple[float, float]) -> Latency | None:
+        bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+        for bps, p99 in runs:
+            run = Bound(bps, 1e6, "plain sibling", latency=Latency(1e-6, p99))
+            bounds.learn(bounds.sibling(workload), {"b": run})
+        return bounds.tightest(workload).latency
+
+    assert known((1e10, 3e-6), (1e10, 9e-6), (1e10, 5e-6)) == Latency(1e-6, 5e-6)
+    assert known((0.9e10, 3e-6)) is None
+    assert known() is None
+
+
+def test_latency_lies_between_that_of_less_and_of_more_traffic() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    workload = Workload(messages=(4096,), offered_bps=10**10)
+    for size, load, p99 in ((1024, 1, 2e-6), (4096, 5, 4e-6), (16384, 20, 9e-6), (65536, 40, 30e-6)):
+        plain = workload.with_(messages=(size,), offered_bps=load * 10**9)
+        run = Bound(load * 1e9, 1e6, "plain sibling", latency=Latency(p99 / 2, p99))
+        bounds.learn(bounds.sibling(plain), {"b": run})
+    low, high = bounds.latency_bracket(workload)
+    assert low is not None
+    assert high is not None
+    assert (low.latency, high.latency) == (Latency(2e-6, 4e-6), Latency(4.5e-6, 9e-6))
+    assert low.bps == high.bps == 1e10
+    assert bounds.latency_bracket(workload.with_(wqe_batch=8))[1] is None  # others posted one at a time
 
 
 def test_a_sibling_keeps_what_its_space_says() -> None:

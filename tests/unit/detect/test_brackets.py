@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, strategies as st
 
-from collie.detect.brackets import Range, range_of
+from collie.detect.brackets import LatencyRange, Range, latencies_of, range_of
+from collie.detect.measurement import Latency
 from collie.workloads.workload import Workload
 
 SIZES = st.sampled_from([1 << power for power in range(6, 21)])
@@ -96,3 +97,11 @@ def test_what_nothing_measured_tells_is_open(size: int) -> None:
     assert range_of(plain((size,), (8, 128)), nothing) == Range()
     deeper = [(plain((size,), (16, 128)), 50e9)]
     assert range_of(plain((size,), (8, 128)), deeper) == Range(None, 50e9)
+
+
+def test_a_longer_wait_than_the_send_queues_hold_bounds_nothing() -> None:
+    """Else the traffic with little room would wait for its send queue, and the other one would not."""
+    more, latency = Workload(offered_bps=10**10), Latency(50e-6, 100e-6)
+    roomy = Workload(qps=1, send_wq_depth=16, offered_bps=10**10)  # 1 MiB in flight, 839 us at its load
+    assert latencies_of(roomy, [(more, latency)]) == LatencyRange(latency, latency)
+    assert latencies_of(roomy.with_(send_wq_depth=4), [(more, latency)]).high is None

@@ -178,3 +178,45 @@ def test_latencies_of_a_production_nic_follow_from_its_network(size: int) -> Non
 def ping_pong(size: int) -> Workload:
     """ib_write_lat: one queue pair, nearly idle, messages of at most 220 bytes inside the work request."""
     return Workload(messages=(size,), mtu=1024, max_inline_data=220, mr_bytes=1 << 20, offered_bps=10**6)
+
+
+LIGHT = Workload(qps=64, messages=(4096,), offered_bps=10 * 10**9)
+DELAYS = {
+    "acknowledgement_timer": ({"acknowledgement_timer_seconds": 1e-4, "acknowledgement_timer_ends": 16}, LIGHT),
+    "cold_regions": ({"cold_region_seconds": 1e-3, "cold_regions": 64}, LIGHT.with_(mrs_per_qp=16)),
+    "long_lists": ({"long_list_seconds": 1e-3, "long_list_entries": 12}, LIGHT.with_(sge_count=12)),
+    "loopback_bursts": ({"loopback_burst_seconds": 1e-3}, LIGHT.with_(loopback=True, messages=(4 << 20,))),
+}
+
+
+@pytest.mark.parametrize("name", DELAYS)
+def test_a_delay_costs_latency_and_no_throughput_where_there_is_room(name: str) -> None:
+    changes, trigger = DELAYS[name]
+    late = F.with_part("delays", **changes)
+    assert forth(trigger, late).completion.p99 > 2 * forth(trigger).completion.p99
+    assert evaluate(late, trigger).delivered_bps() == evaluate(F, trigger).delivered_bps()
+
+
+@pytest.mark.parametrize(
+    ("name", "escape"),
+    [
+        ("acknowledgement_timer", {"qps": 1}),
+        ("acknowledgement_timer", {"opcode": Opcode.READ}),
+        ("acknowledgement_timer", {"qp_type": QpType.UC}),
+        ("cold_regions", {"mrs_per_qp": 1, "qps": 2}),
+        ("long_lists", {"sge_count": 8}),
+        ("loopback_bursts", {"loopback": False}),
+        ("loopback_bursts", {"messages": (4096,)}),  # loopback yields between short messages
+    ],
+)
+def test_a_delay_has_conditions(name: str, escape: dict[str, object]) -> None:
+    changes, trigger = DELAYS[name]
+    late, other = F.with_part("delays", **changes), trigger.with_(**escape)
+    assert forth(other, late).completion.p99 < 1.5 * forth(other).completion.p99
+
+
+def test_an_acknowledgement_timer_holds_up_a_sender_that_waits_for_each_answer() -> None:
+    changes, trigger = DELAYS["acknowledgement_timer"]
+    one_at_a_time = trigger.with_(send_wq_depth=1, offered_bps=0)
+    slow, fast = (evaluate(each, one_at_a_time) for each in (F.with_part("delays", **changes), F))
+    assert max(slow.delivered_bps()) < 0.3 * max(fast.delivered_bps())

@@ -160,7 +160,7 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
     assert b["tx_pause_ratio"] == 0.182
     assert b["counters"]["level"] == 50.0
     assert len(document["measurement"]["series"]) == 10
-    assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling", "detail": ""}
+    assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling", "detail": "", "latency": None}
     assert document["verdict"]["symptom"] == "pause"
     assert document["plain_sibling"]["qps"] == 16
 
@@ -198,7 +198,7 @@ def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:
     assert (document["outcome"], document["problem"]) == ("setup_failed", "qp timeout: qp 3")
     assert document["measurement"] is None
     assert document["verdict"] is None
-    assert document["bound"] == {"bps": None, "pps": None, "source": "specification", "detail": ""}
+    assert document["bound"] == {"bps": None, "pps": None, "source": "specification", "detail": "", "latency": None}
     refused = through_json(render_measure(replace(failed, result=Unsupported("no GPU", 0.5))))
     assert (refused["outcome"], refused["problem"]) == ("unsupported", "no GPU")
 

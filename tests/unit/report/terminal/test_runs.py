@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from collie.campaign.phases import Place
+from collie.detect.measurement import Latency, Victim
 from collie.detect.symptom import Outcome, Verdict
 from collie.ports import CampaignStore, Measured, RunRecord, SetupFailed
 from collie.report.terminal.runs import COLUMNS, Row, run_rows, write_csv
@@ -53,6 +55,17 @@ def test_a_row_names_the_set_up_of_its_run_and_the_phase_on_it() -> None:
     assert [(row["set_up"], row["phase"]) for row in rows] == [
         *(("1", "1"), ("2", "1"), ("3", "1"), ("2", "2"), ("3", "2"), ("2", "3")),
     ]
+
+
+def test_a_row_has_the_latency_of_the_slowest_flow_and_what_the_victim_kept() -> None:
+    store, record = MemoryStore(HEADER), measured(1)
+    assert isinstance(record.result, Measured)
+    latency = {"a-b": Latency(3e-6, 9e-6, 2e-5), "b-a": Latency(4e-6, 8e-6)}
+    measurement = replace(record.result.measurement, latency=latency, victim=Victim(9e9, 4e9))
+    store.add_run(replace(record, result=replace(record.result, measurement=measurement)))
+    (row,) = run_rows(store, SPACE)
+    quantiles = [row[f"latency_{name}_seconds"] for name in ("median", "p99", "p999")]
+    assert (quantiles, row["victim_bps"]) == ([4e-6, 9e-6, 2e-5], 4e9)
 
 
 def test_severity_follows_from_throughput_and_bound(store: CampaignStore) -> None:

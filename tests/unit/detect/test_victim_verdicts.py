@@ -1,0 +1,69 @@
+"""Verdicts on what a plain flow beside the workload keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, Calibration
+from collie.detect.judge import Loss, Thresholds, judge
+from collie.detect.measurement import GeneratorHealth, Measurement, Victim
+from collie.detect.symptom import Symptom, Verdict
+from collie.workloads.workload import Workload
+from tests.support.measurements import LINE, ONE_WAY, measurement
+
+THRESHOLDS = Thresholds(loss_of=Loss.OF_VICTIM)
+
+
+def beside(bps: float | None, found: Measurement | None = None) -> Measurement:
+    """A run beside which the victim keeps this much of 100 Gbit/s."""
+    return replace(found or measurement(), victim=Victim(100e9, bps))
+
+
+def verdict(found: Measurement, usual_bps: float | None) -> Verdict:
+    return judge(ONE_WAY, found, replace(LINE, victim_bps=usual_bps), THRESHOLDS)
+
+
+@pytest.mark.parametrize(("kept", "lost"), [(49e9, None), (47e9, 0.22), (6e9, 0.9)])
+def test_a_victim_is_compared_with_one_beside_plain_traffic(kept: float, lost: float | None) -> None:
+    found = verdict(beside(kept), 60e9)
+    assert found.symptom is (Symptom.VICTIM_LOSS if lost else None)
+    if lost:
+        assert found.severity == pytest.approx(lost, abs=0.005)
+        assert f"{found.severity:.0%} of its throughput" in found.reason
+        assert found.figure == f"{found.severity:.0%} of its throughput"
+
+
+def test_without_plain_traffic_it_is_compared_with_itself_alone() -> None:
+    assert verdict(beside(90e9), None).is_normal
+    assert verdict(beside(60e9), None).symptom is Symptom.VICTIM_LOSS
+
+
+def test_the_loss_of_the_workload_does_not_count() -> None:
+    assert verdict(beside(60e9, measurement(10e9, 1e6, tx_pause=0.5)), 60e9).is_normal
+
+
+def test_without_a_bound_nothing_is_lost() -> None:
+    assert judge(ONE_WAY, beside(1e9), NOTHING_EXPECTED, THRESHOLDS).is_normal
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        measurement(),
+        beside(None),
+        beside(1e9, measurement(stable=False)),
+        beside(1e9, measurement(problems=("the link changed",))),
+        beside(1e9, measurement(health=GeneratorHealth(driven=False, reason="no CPU"))),
+    ],
+)
+def test_a_victim_that_no_sound_run_measured_decides_nothing(found: Measurement) -> None:
+    assert verdict(found, 60e9).is_inconclusive
+
+
+def test_a_sibling_says_what_the_victim_usually_keeps() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), lambda workload: workload)
+    for kept in (10e9, 70e9, 60e9):
+        bounds.learn(Workload(), {"b": Bound(90e9, 1e6, "plain sibling", victim_bps=kept)})
+    assert bounds.tightest(Workload()).victim_bps == 60e9
