@@ -118,7 +118,7 @@ def test_every_round_of_a_slow_flow_is_timed(path: DataPath, fake: CDLL) -> None
     loop.close()
 
 
-def test_few_rounds_of_a_fast_flow_are_timed_of_each_kind(path: DataPath, fake: CDLL) -> None:
+def test_few_rounds_of_a_fast_flow_are_timed(path: DataPath, fake: CDLL) -> None:
     loop = Loopback(path, opcode="WRITE", messages=[64, 64, 64, 64, BYTES], qps=2, send_wq_depth=64)
     begin = time.monotonic()
     loop.serve(lambda: time.monotonic() > begin + 0.3)

@@ -209,11 +209,10 @@ static uint32_t common_divisor(uint32_t one, uint32_t other)
 
 /* How many rounds on the next one is timed. What has no common divisor with the cycle of the queue's requests, nor with
  * the powers of two in which devices and loops batch, times each kind of round alike. */
-static uint32_t next_timed(const struct traffic *t, const struct queue *queue)
+EXPORT uint32_t collie_next_timed(uint32_t every, uint32_t cycle)
 {
-	uint32_t every = t->every | 1;
-
-	while (common_divisor(every, queue->chain_count / queue->posts) != 1)
+	every |= 1;
+	while (common_divisor(every, cycle) != 1)
 		every += 2;
 	return every;
 }
@@ -326,7 +325,7 @@ static void time_round(struct traffic *t, struct queue *queue)
 	struct timed *timed = &queue->timed[(queue->timed_first + queue->timed_count++) % queue->limit];
 
 	timed->since = queue->nanoseconds_per_byte ? queue->due : now();
-	timed->following = queue->until_posted = next_timed(t, queue);
+	timed->following = queue->until_posted = collie_next_timed(t->every, queue->chain_count / queue->posts);
 	t->rounds += queue->until_posted;
 }
 

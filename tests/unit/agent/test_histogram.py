@@ -1,8 +1,9 @@
-"""Buckets of durations, in Python and in C."""
+"""Buckets of durations, in Python and in C, and which rounds are timed."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,21 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     object_ = ctypes.CDLL(str(path))
     object_.collie_bucket.argtypes = [ctypes.c_int64]
     object_.collie_bucket.restype = ctypes.c_uint32
+    object_.collie_next_timed.argtypes = [ctypes.c_uint32, ctypes.c_uint32]
+    object_.collie_next_timed.restype = ctypes.c_uint32
     return object_
 
 
 @given(nanoseconds=DURATIONS | st.integers(-(1 << 62), 0))
 def test_the_loop_in_c_uses_the_same_buckets(loaded: ctypes.CDLL, nanoseconds: int) -> None:
     assert loaded.collie_bucket(nanoseconds) == bucket(nanoseconds)
+
+
+@given(every=st.integers(1, 64), cycle=st.integers(1, 1 << 16))
+@example(every=64, cycle=1)
+@example(every=64, cycle=3 * 5 * 7 * 11 * 13)
+def test_the_rounds_that_are_timed_visit_each_request_of_a_cycle(loaded: ctypes.CDLL, every: int, cycle: int) -> None:
+    """Devices and loops batch in powers of two, so an even distance would always time the same place of a batch."""
+    distance = loaded.collie_next_timed(every, cycle)
+    assert math.gcd(distance, 2 * cycle) == 1
+    assert every <= distance <= every + 60
