@@ -66,7 +66,7 @@ class _Adapters:
 
     @cached_property
     def records(self) -> Records:
-        from collie.store import calibrations, fingerprints, heartbeat
+        from collie.store import answers, calibrations, fingerprints, heartbeat
         from collie.store.directory import CampaignDirectory
         from collie.store.memory import MemoryStore
         from collie.store.sqlite import SqliteStore
@@ -85,6 +85,8 @@ class _Adapters:
             fingerprint_file=_fingerprint_file,
             heartbeat=lambda directory: heartbeat.read_heartbeat(CampaignDirectory(directory).status),
             write_heartbeat=lambda directory, now: heartbeat.write_heartbeat(CampaignDirectory(directory).status, now),
+            gate_answer=lambda directory: answers.read_answer(CampaignDirectory(directory).answer),
+            keep_gate_answer=lambda directory, now: answers.write_answer(CampaignDirectory(directory).answer, now),
             calibration_name=calibrations.name_of,
             calibration=calibrations.load,
             keep_calibration=calibrations.save,

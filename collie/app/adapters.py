@@ -13,6 +13,7 @@ from collie.ports import CampaignStore
 if TYPE_CHECKING:  # `collie status` needs none of the packages that these types come from
     from collie.campaign.choice import TestbedChoice
     from collie.campaign.fleet import OpenGroup
+    from collie.campaign.gate.answer import GateAnswer
     from collie.campaign.lanes import Lane
     from collie.campaign.progress import CampaignProgress, Heartbeat, Tally
     from collie.campaign.reproduce import Bundle
@@ -98,7 +99,7 @@ class Records:
         fingerprints: the latest recorded fingerprint of each host, host A first.
         accepted_changes: differences between the hosts at the start and as the operator last accepted them.
         fingerprint_file: reads a file with the fingerprint of one host.
-        heartbeat, calibration: return None if absent. A calibration that cannot be read counts as absent.
+        heartbeat, gate_answer, calibration: return None if absent. A calibration that cannot be read counts as absent.
         write_heartbeat: raises `OSError` instead of `StoreError`.
         calibration_name: takes the testbed's name, its fingerprints and the plain workload.
     """
@@ -114,6 +115,8 @@ class Records:
     fingerprint_file: Callable[[Path], Mapping[str, Fingerprint]]
     heartbeat: Callable[[Path], Heartbeat | None]
     write_heartbeat: Callable[[Path, Heartbeat], None]
+    gate_answer: Callable[[Path], GateAnswer | None]
+    keep_gate_answer: Callable[[Path, GateAnswer], None]
     calibration_name: Callable[[str, Mapping[str, Fingerprint], Workload], str]
     calibration: Callable[[str], Calibration | None]
     keep_calibration: Callable[[Calibration, str], Path]
@@ -165,6 +168,8 @@ class ReportContext:
         fingerprints: the latest recorded fingerprint of each host, host A first.
         changes: differences between the testbed at the start and as the operator last accepted it.
         search: the command that begins the same campaign.
+        is_gate: whether the campaign is a gate.
+        answer: the answer of a gate that has ended.
     """
 
     place: str = "CAMPAIGN"
@@ -174,6 +179,8 @@ class ReportContext:
     fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
     changes: tuple[HostDifference, ...] = ()
     search: tuple[str, ...] = ()
+    is_gate: bool = False
+    answer: GateAnswer | None = None
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collie.app.adapters import Adapters, CampaignRecord, ReportContext
 from collie.app.inputs import pruned_space_of
 from collie.campaign.choice import GATE, GateChoice, SearchChoice
+
+if TYPE_CHECKING:
+    from collie.campaign.gate.answer import GateAnswer
 
 
 def recorded_choice(adapters: Adapters, directory: Path) -> SearchChoice:
@@ -45,6 +48,13 @@ def write_comparison(
     return target, is_same
 
 
+def keep_answer(adapters: Adapters, directory: Path, answer: GateAnswer) -> Path:
+    """Record the answer of a gate, and write its report. Return the report's path. Errors as for `write_report`."""
+    adapters.records.keep_gate_answer(directory, answer)
+    with adapters.records.read(directory) as store:
+        return write_report(adapters, store)
+
+
 def _report_context(adapters: Adapters, store: CampaignRecord, wall_seconds: float | None = None) -> ReportContext:
     choice = SearchChoice.from_settings(store.header.settings)
     space, dropped = pruned_space_of(adapters, choice)
@@ -56,6 +66,8 @@ def _report_context(adapters: Adapters, store: CampaignRecord, wall_seconds: flo
         fingerprints=adapters.records.fingerprints(store.directory.path),
         changes=adapters.records.accepted_changes(store.directory.path),
         search=("collie", *_command(store.header.settings)),
+        is_gate=GATE in store.header.settings,
+        answer=adapters.records.gate_answer(store.directory.path) if GATE in store.header.settings else None,
     )
 
 

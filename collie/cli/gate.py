@@ -13,9 +13,10 @@ from typing import Any
 
 import click
 
-from collie.app import baselines, gates
+from collie.app import baselines, gates, reports
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import GateChoice
+from collie.campaign.gate.answer import GateAnswer
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli.base import CollieCommand
@@ -35,9 +36,9 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
-from collie.errors import LabError, StoreUnwritable, TestbedError, UsageError
+from collie.errors import LabError, StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.inventory.fingerprint import compare
-from collie.report.terminal.gate import GateContext, render_gate, render_gate_text
+from collie.report.terminal.gate import GateContext, answer_of, render_gate, render_gate_text
 from collie.wiring import ADAPTERS
 
 _PASS, _FAIL = "pass", "fail"
@@ -131,9 +132,21 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     else:
         click.echo(render_gate_text(summary, context))
         click.echo(f"record  {directory}")
+    _write_report(directory, answer_of(summary, context), with_path=output != "json")
     _print_safety(safety)
     _write(summary, context, options)
     return 3 if any(record.left_behind for record in safety.values()) else code
+
+
+def _write_report(directory: Path, answer: GateAnswer, *, with_path: bool) -> None:
+    """Write the report. A gate that cannot write it has an answer all the same."""
+    try:
+        report = reports.keep_answer(ADAPTERS, directory, answer)
+    except StoreError as error:
+        click.echo(f"collie: {error}", err=True)
+        return
+    if with_path:
+        click.echo(f"report  {report}")
 
 
 def _print_safety(safety: Mapping[str, SafetyRecord]) -> None:

@@ -337,14 +337,13 @@ class Bounds:
         """
         own = self.sibling(workload)
         alike = self._alike.get(_shared(own), {})
-        between = range_of(
-            own,
-            (
-                (sibling, bps)
-                for sibling, bps in alike.items()
-                if sibling.offered_bps == own.offered_bps and sibling not in self._distrusted
-            ),
-        )
+        # At an offered load siblings have the batch of their workload, and a batch needs fewer doorbells.
+        same_load = {
+            sibling: bps
+            for sibling, bps in alike.items()
+            if sibling.offered_bps == own.offered_bps and (not own.offered_bps or sibling.wqe_batch == own.wqe_batch)
+        }
+        between = range_of(own, ((each, bps) for each, bps in same_load.items() if each not in self._distrusted))
 
         def bound(bps: float | None) -> Bound | None:
             return None if bps is None else self._capped(workload, at_own_mtu(workload, bps, "plain sibling"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from collie import __version__
 from collie.app.fleets import FleetResult
 from collie.fleet.verdict import HostAssessment, MetricDeviation
+from collie.report.figures.peers import PeerStrip, peer_strip
 from collie.report.figures.scale import engineering
 from collie.report.html.page import environment
 from collie.report.json.objects import SCHEMA_VERSION, Json
@@ -17,7 +19,6 @@ from collie.workloads.units import format_count, format_seconds
 MAX_SHOWN: Final = 40
 """Most hosts in the heat map. If more hosts are odd, it shows all odd ones."""
 _BEYOND: Final = 1000.0
-_LEVELS: Final = (0.25, 0.5, 1.0, 10.0)
 
 
 def headline(result: FleetResult) -> str:
@@ -137,39 +138,79 @@ def _sign(sign: MetricDeviation) -> Json:
     }
 
 
-class _Cell(NamedTuple):
-    """A host's largest deviation in one component. `level` is 0 to 4. From 3 on the host is odd."""
+class Heat(StrEnum):
+    """How a host deviates in one component. Only the faulty component of an odd host is a fault."""
 
-    level: int | None
+    FAULT = "fault"
+    FOLLOWS = "follows"
+    NEAR = "near"
+    SOME = "some"
+    LITTLE = "little"
+    NONE = "none"
+
+
+_BOUNDS: Final = ((0.5, Heat.NEAR), (0.25, Heat.SOME))
+"""Smallest share of the bar."""
+
+
+class _Cell(NamedTuple):
+    """A host's largest deviation in one component."""
+
+    heat: Heat
     score: str
     words: str
 
 
 def _components(standings: Iterable[HostAssessment]) -> list[str]:
-    """Return the components by their largest deviation, the largest first."""
+    """Return the faulty components, then the others by their largest deviation, the largest first."""
     most: dict[str, float] = {}
     for sign in (sign for standing in standings for sign in standing.signs):
         most[sign.component] = max(most.get(sign.component, 0.0), abs(sign.score))
-    return sorted(most, key=lambda name: -most[name])
+    faulty = dict.fromkeys(standing.component for standing in standings if standing.component)
+    return [*faulty, *sorted((name for name in most if name not in faulty), key=lambda name: -most[name])]
 
 
 def _cells(standing: HostAssessment, components: Iterable[str]) -> list[_Cell]:
     largest = {sign.component: sign for sign in reversed(standing.signs)}  # the largest deviation comes first
-    return [_cell(standing.host, name, largest.get(name)) for name in components]
+    return [_cell(standing, name, largest.get(name)) for name in components]
 
 
-def _cell(host: str, component: str, sign: MetricDeviation | None) -> _Cell:
+def _cell(standing: HostAssessment, component: str, sign: MetricDeviation | None) -> _Cell:
+    if component == standing.component:
+        sign = standing.decisive
     if sign is None:
-        return _Cell(None, "", f"{host}, {component}: nothing to compare")
-    level = sum(abs(sign.score) >= bound for bound in _LEVELS)
-    bars = score(abs(sign.score))
-    return _Cell(level, bars, f"{host}, {component}: {bars} of the bar; {in_words(sign)}")
+        return _Cell(Heat.NONE, "", f"{standing.host}, {component}: nothing to compare")
+    size = score(abs(sign.score))
+    return _Cell(_heat(standing, component, sign), size, f"{component}: {size} of the bar; {in_words(sign)}")
+
+
+def _heat(standing: HostAssessment, component: str, sign: MetricDeviation) -> Heat:
+    if component == standing.component:
+        return Heat.FAULT
+    if sign.is_odd:
+        return Heat.FOLLOWS
+    return next((heat for bound, heat in _BOUNDS if abs(sign.score) >= bound), Heat.LITTLE)
+
+
+def _beside_peers(standing: HostAssessment, standings: Sequence[HostAssessment]) -> PeerStrip:
+    """Return the reading that decided, beside that of every other host."""
+    decisive = standing.decisive
+    peers = [
+        sign.value
+        for other in standings
+        if other is not standing
+        for sign in other.signs
+        if sign.metric == decisive.metric
+    ]
+    return peer_strip(standing.host, decisive.value, peers, decisive.low, decisive.high, decisive.unit)
 
 
 def render_fleet(result: FleetResult) -> str:
     """Return the HTML page of a fleet."""
     verdict = result.verdict
-    displayed = verdict.standings[: max(MAX_SHOWN, len(verdict.odd))] if verdict else ()
+    standings = verdict.standings if verdict else ()
+    displayed = standings[: max(MAX_SHOWN, len(verdict.odd))] if verdict else ()
+    named = verdict.odd if verdict and verdict.odd else displayed[:1]
     components = _components(displayed)
     return (
         environment()
@@ -178,6 +219,7 @@ def render_fleet(result: FleetResult) -> str:
             result=result,
             headline=headline(result),
             partly_judged=_partly_judged(result),
+            named=[(standing, _beside_peers(standing, standings)) for standing in named],
             components=components,
             rows=[(standing, _cells(standing, components)) for standing in displayed],
             version=__version__,

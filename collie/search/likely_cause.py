@@ -43,7 +43,7 @@ def _specific(moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> str:
     stated = {_token(condition) for condition in mfs.conditions}
     told = [f"{counter.component} {counter.meaning}".lower() for counter in moved]
     for cause in _CAUSES:
-        moves = any(word in text for word in cause.counters for text in told)
+        moves = any(word in text for word in cause.counters for text in (told[:1] if cause.leads else told))
         if moves and all(not stated.isdisjoint(group) for group in cause.conditions):
             return cause.text
     return ""
@@ -74,11 +74,14 @@ class _Cause:
     Attributes:
         counters: words, one of which must be in the component or the meaning of a moved counter.
         conditions: groups, of each of which one condition must be stated.
+        leads: whether this counter must be the one that moved most. Every unit that is busy also moves PCIe a little,
+            and a condition on memory can be there for another reason.
     """
 
     text: str
     counters: tuple[str, ...]
     conditions: tuple[tuple[str, ...], ...]
+    leads: bool = False
 
 
 _BOTH_WAYS: Final = ("direction == bidirectional",)
@@ -92,12 +95,14 @@ _CAUSES: Final = (
         "traffic between the NIC and GPU memory is held up on PCIe, as on a way through the root complex",
         ("pci",),
         (("memory == gpu", "peer_memory == gpu", "gpu_hosts >="),),
+        leads=True,
     ),
     _Cause("loopback traffic competes with what comes from the network", ("loopback",), (_LOOPBACK,)),
     _Cause(
         "the link between the sockets holds up traffic to far memory",
         ("pci",),
         (("numa_node == 1", "peer_numa_node == 1", "far_hosts >="),),
+        leads=True,
     ),
     _Cause(
         "answers to short messages hold up long ones that arrive",
@@ -110,7 +115,7 @@ _CAUSES: Final = (
         (_BOTH_WAYS, _READ, ("sge_count >=",)),
     ),
     _Cause("address translations do not stay on chip", ("translation",), (("total_mrs >=", "mrs_per_qp >="),)),
-    _Cause("receives posted in large batches are not fetched in time", ("receive wqe cache",), (_BATCH,)),
+    _Cause("receives posted in large batches are not prefetched in time", ("receive wqe cache",), (_BATCH,)),
     _Cause(
         "the receives of many or long queues do not stay on chip",
         ("receive wqe cache",),

@@ -23,6 +23,7 @@ class CampaignDirectory:
         database, unfinished: the record, and its name during creation.
         results: every run as a line of JSON.
         status: last status of the process that runs the campaign.
+        answer: the answer of a gate.
         log, fingerprints: folders.
     """
 
@@ -32,6 +33,7 @@ class CampaignDirectory:
         self.unfinished = path / f"{RECORD}.new"
         self.results = path / "results.jsonl"
         self.status = path / "status.json"
+        self.answer = path / "gate.json"
         self.log = path / "log"
         self.fingerprints = path / "fingerprint"
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from collie.cli.fleet import command as fleet
+from collie.cli.gate import command as gate
 from collie.cli.report import command as report
 from collie.cli.search import command as search
 from tests.browser.chromium import PROGRAMS, Page, browser, program
@@ -16,14 +18,19 @@ from tests.browser.chromium import PROGRAMS, Page, browser, program
 
 @pytest.fixture(scope="session")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a short simulated campaign, with `report.html` and, against itself, `against-campaign.html`."""
+    """The directory of a short simulated campaign, with every kind of page.
+
+    `report.html`, `against-campaign.html` against itself, `gate/report.html` with itself as the baseline, `fleet.html`.
+    """
     path = tmp_path_factory.mktemp("report") / "campaign"
     for command, words in (
         (search, ["--budget", "120runs", "--seed", "1", "--campaign", str(path)]),
         (report, [str(path), "--against", str(path)]),
+        (gate, ["--baseline", str(path), "--budget", "60runs", "--campaign", str(path / "gate"), "--exit-zero"]),
+        (fleet, ["--count", "12", "--fault", "host-007=pcie_half_width", "-o", str(path / "fleet.html")]),
     ):
         done = CliRunner().invoke(command, words)
-        assert done.exception is None, done.output
+        assert not isinstance(done.exception, Exception), done.output  # a fleet with an odd host exits with 1
     return path
 
 

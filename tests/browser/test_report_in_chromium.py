@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from collie.cli.search import command as search
 from tests.browser.chromium import Page
 
 MAX_BYTES = 5_000_000
-NAMES = ["report.html", "against-campaign.html"]
+NAMES = ["report.html", "against-campaign.html", "gate/report.html", "fleet.html"]
 
-LEGIBLE = """[...document.querySelectorAll('svg text')].flatMap(text => {
+LEGIBLE = """[...document.querySelectorAll('svg text')].filter(text => text.checkVisibility()).flatMap(text => {
   const size = text.getBoundingClientRect().height;
   return size < 9 ? [`${text.textContent}: ${size} px`] : [];
 })"""
@@ -29,14 +31,17 @@ OVERLAPPING = """[...document.querySelectorAll('svg')].flatMap(svg => {
 """Words in pictures that lie over each other."""
 
 CUT_OFF = """[...document.querySelectorAll('svg')].flatMap(svg => {
-  const all = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll('text')].flatMap(text => {
+  const all = (svg.closest('.picture') || svg).getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].filter(text => text.checkVisibility()).flatMap(text => {
     const box = text.getBoundingClientRect();
     return box.left < all.left - 1 || box.right > all.right + 1 || box.bottom > all.bottom + 1
       ? [text.textContent] : [];
   });
 })"""
 """Words in pictures that reach over their edge."""
+
+OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
+"""Opens whatever folds. Nothing of it has a size before."""
 
 FAINT = """(() => {
   const rgb = colour => colour.match(/[\\d.]+/g).map(Number);
@@ -66,9 +71,9 @@ FAINT = """(() => {
   }
   for (const text of document.querySelectorAll('svg text'))
     check(`text.${text.className.baseVal}`, getComputedStyle(text).fill, paper, 4.5);
-  for (const line of document.querySelectorAll('svg .step, svg .dots, svg [class^=host]'))
+  for (const line of document.querySelectorAll('svg .squares, svg .dots, svg [class^=host]'))
     check(`line.${line.className.baseVal}`, getComputedStyle(line).stroke, paper, 3);
-  for (const area of document.querySelectorAll('svg .diamonds, svg .cell.inside, svg .runs, svg .anomalous'))
+  for (const area of document.querySelectorAll('svg .explained, svg .cell.inside, svg .runs, svg .anomalous'))
     check(`area.${area.className.baseVal}`, getComputedStyle(area).fill, paper, 3);
   return [...found];
 })()"""
@@ -108,16 +113,21 @@ def test_everything_stands_out_from_what_is_behind_it(page: Page, campaign: Path
     page.open(campaign / name, dark=dark)
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background))) < 384) == dark
+    page.evaluate(OPEN)
     assert page.evaluate(FAINT) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("width", "zoom"), [(1280, 1.0), (1280, 2.0), (800, 2.0)])
+@pytest.mark.parametrize(("width", "zoom"), [(1280, 1.0), (1280, 2.0), (800, 2.0), (400, 1.0)])
 def test_pictures_can_be_read(page: Page, campaign: Path, name: str, width: int, zoom: float) -> None:
     page.open(campaign / name, width=width, zoom=zoom)
+    page.evaluate(OPEN)
+    assert page.evaluate("[...document.querySelectorAll('svg[role=img]')].every(e => e.getBoundingClientRect().width)")
     assert page.evaluate(LEGIBLE) == []
     assert page.evaluate(OVERLAPPING) == []
     assert page.evaluate(CUT_OFF) == []
+    # No picture scrolls: on a phone, its right half would be out of sight.
+    assert page.evaluate("[...document.querySelectorAll('.picture')].every(e => e.scrollWidth <= e.clientWidth)")
     # What is too wide scrolls by itself; the page as a whole never does (WCAG 2.1, 1.4.10).
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -131,7 +141,9 @@ def test_it_can_be_read_without_eyes_and_without_a_mouse(page: Page, campaign: P
     assert all(after <= before + 1 for before, after in pairwise(levels))
     assert page.evaluate(UNNAMED) == []
     assert page.evaluate("[...document.querySelectorAll('th')].filter(th => !th.scope).length") == 0
-    assert page.evaluate("[...document.querySelectorAll('a')].filter(a => !document.querySelector(a.hash)).length") == 0
+    lost = "[...document.querySelectorAll('a')].filter(a => !document.getElementById(a.hash.slice(1))).map(a => a.hash)"
+    assert page.evaluate(lost) == []
+    page.evaluate(OPEN)
     page.press("Tab")
     assert page.evaluate("document.activeElement.hash") == "#content"
     assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
@@ -140,19 +152,70 @@ def test_it_can_be_read_without_eyes_and_without_a_mouse(page: Page, campaign: P
         reached.add(tag)
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
         page.press("Tab")
-    assert {"A", "DIV", "PRE"} <= reached
+    assert reached >= {"A", "SUMMARY", "DIV" if name == "fleet.html" else "PRE"}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_first_screen_is_verdict_table_and_picture(page: Page, campaign: Path, dark: bool) -> None:
+    page.open(campaign / "report.html", dark=dark)
+    for part in ("h1", ".verdict .lead", ".first .ranking", ".overview svg"):
+        box = page.evaluate(f"(e => [e.top, e.bottom])(document.querySelector('{part}').getBoundingClientRect())")
+        assert 0 <= box[0] < box[1] <= 900, part
+    assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+    assert page.evaluate("[...document.querySelectorAll('article')].every(e => !e.checkVisibility())")
+
+
+def test_a_link_in_the_table_opens_what_it_names(page: Page, campaign: Path) -> None:
+    page.open(campaign / "report.html")
+    name = page.evaluate("document.querySelector('.ranking a').hash")
+    page.evaluate("document.querySelector('.ranking a').click()")
+    page.evaluate("new Promise(done => setTimeout(done, 50))")
+    assert page.evaluate(f"document.querySelector('{name}').checkVisibility()")
+    assert page.evaluate("document.querySelectorAll('details[open]').length") == 1
 
 
 def test_all_of_it_is_printed(page: Page, campaign: Path) -> None:
+    """But pictures and long tables of an anomaly only if the reader opened it."""
     page.open(campaign / "report.html", dark=True)
     page.call("Emulation.setEmulatedMedia", media="print")
-    displayed: Any = page.evaluate(
-        "[...document.querySelectorAll('details > :not(summary)')].map(e => e.getBoundingClientRect().height > 0)"
-    )
+    folded = "[...document.querySelectorAll('details > :not(summary):not(.opened)')]"
+    displayed: Any = page.evaluate(f"{folded}.map(e => e.getBoundingClientRect().height > 0)")
     assert displayed
     assert all(displayed)
+    heights = "[...document.querySelectorAll('.finding .opened')].map(e => e.getBoundingClientRect().height > 0)"
+    assert not any(page.evaluate(heights))
+    page.evaluate(OPEN)
+    assert all(page.evaluate(heights))
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
     pdf = page.printed()
     assert pdf.startswith(b"%PDF")
     assert len(pdf) > 20_000
+
+
+def test_the_map_of_a_fleet_colours_the_fault_alone(page: Page, campaign: Path) -> None:
+    page.open(campaign / "fleet.html")
+    alarm = page.evaluate("getComputedStyle(document.querySelector('.key.fault')).backgroundColor")
+    cells = "[...document.querySelectorAll('.heat td')]"
+    red: Any = page.evaluate(
+        f"{cells}.filter(e => getComputedStyle(e).backgroundColor === '{alarm}').map(e => e.parentElement.innerText)"
+    )
+    assert len(red) == 1
+    assert red[0].startswith("host-007")
+    assert page.evaluate(f"{cells}.filter(e => e.className === 'follows').length") > 3
+
+
+@pytest.mark.slow
+def test_a_campaign_of_ten_hours_prints_on_twelve_pages(page: Page, tmp_path: Path) -> None:
+    words = ["--subsystem", "F", "--budget", "10h", "--seed", "1", "--campaign", str(tmp_path / "campaign")]
+    done = CliRunner().invoke(search, words)
+    assert done.exception is None, done.output
+    page.open(tmp_path / "campaign" / "report.html")
+    assert page.evaluate("document.querySelectorAll('.finding').length") > 20
+    assert 4 <= sheets(page.printed()) <= 12
+    # The table ends within the first screen, whatever its conditions.
+    assert page.evaluate("document.querySelector('.first .ranking').getBoundingClientRect().bottom") <= 900
+
+
+def sheets(pdf: bytes) -> int:
+    """Return the number of pages of a PDF that Chromium wrote."""
+    return len(re.findall(rb"/Type /Page\b(?!s)", pdf))

@@ -113,7 +113,7 @@ def test_every_number_is_what_the_record_says(written: Page, store: SqliteStore)
 _UNITS = {
     "": 1.0, "%": 0.01, "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3, "bit/s": 1.0, "Mpps": 1e6, "kpps": 1e3, "pps": 1.0,
     "s": 1.0, "min": 60.0, "h": 3600.0, "k": 1e3, "M": 1e6, "G": 1e9, "run": 1.0, "runs": 1.0, "times": 1.0,
-    "anomaly": 1.0, "anomalies": 1.0,
+    "anomaly": 1.0, "anomalies": 1.0, "set-up": 1.0, "set-ups": 1.0,
 }  # fmt: skip
 
 
@@ -144,11 +144,14 @@ def test_what_pictures_show_is_on_record(written: Page, store: SqliteStore) -> N
     anomalies = {anomaly.id: anomaly for anomaly in store.anomalies()}
     assert {item["id"] for item in data["found"]} == {a.id for a in anomalies.values() if a.same_as is None}
     assert all(item["seconds"] == anomalies[item["id"]].found_at_seconds for item in data["found"])
+    assert all(item["severity"] == anomalies[item["id"]].severity for item in data["found"])
     assert data["series"]
     for name, series in data["series"].items():
         result = runs[series["run"]].result
         assert isinstance(result, Measured)
-        assert runs[series["run"]].workload == anomalies[name].found_as
+        verdict = runs[series["run"]].verdict
+        assert verdict is not None
+        assert verdict.reason == anomalies[name].reason, "the picture shows the run that the sentence quotes"
         for reading, hosts in series["readings"].items():
             for host, samples in hosts.items():
                 recorded = [s for s in result.measurement.series if s.host == host]
@@ -163,9 +166,9 @@ def test_what_pictures_show_is_on_record(written: Page, store: SqliteStore) -> N
 def test_pictures_show_all_of_it(written: Page, campaign: Path) -> None:
     data = json.loads(written.data)
     html = (campaign / "report.html").read_text()
-    diamonds = "".join(re.findall(r'<path class="diamonds" d="([^"]*)"', html)).count("z")
-    anomalous = sum(point[3] for points in data["driven"].values() for point in points)
-    assert diamonds == anomalous + len(data["found"])
+    squares = "".join(re.findall(r'<path class="squares" d="([^"]*)"', html)).count("h0")
+    assert squares == sum(point[3] for points in data["driven"].values() for point in points)
+    assert len(re.findall(r'<circle class="(?:un)?explained"', html)) == len(data["found"])
     dots = "".join(re.findall(r'<path class="dots" d="([^"]*)"', html)).count("h0")
     assert dots == sum(not point[3] for points in data["driven"].values() for point in points)
     lines = len(re.findall(r'<path class="host-\d"', html))

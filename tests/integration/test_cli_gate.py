@@ -63,6 +63,11 @@ def test_a_lost_cure_fails_the_gate_and_is_reproduced(
     }
     assert 'type="new"' in (tmp_path / "gate.xml").read_text()
     assert "New (1)" in (tmp_path / "gate.md").read_text()
+    report = (tmp_path / "gate" / "report.html").read_text()
+    assert "<h1>Gate failed: 1 new" in report
+    assert run(["report", str(tmp_path / "gate"), "-o", str(tmp_path / "again.html")]) == 0
+    assert (tmp_path / "again.html").read_text() == report, "the answer is on record"
+    capsys.readouterr()
     assert run(shlex.split(cases["nsdi22-10"]["reproduce"])[1:]) == 0
     capsys.readouterr()
     assert run(["status", str(tmp_path / "gate"), "--format", "json"]) == 0

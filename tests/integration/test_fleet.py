@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from collie.cli.main import run
 from collie.errors import TestbedError
 from collie.fleet.battery import BATTERY, rounds
 from collie.fleet.fault import Fault, FaultKind
+from collie.report.fleet import render_fleet
 from collie.simulator.faults import COMPONENTS
 from collie.testing.fakes import FakeTestbed
 from collie.wiring import ADAPTERS
@@ -70,10 +72,45 @@ def test_the_command_ranks_and_exits_1(capsys: pytest.CaptureFixture[str], tmp_p
     assert sign["value"] > sign["healthy_high"]
     assert [each["odd"] for each in displayed["ranking"]] == [True] + 5 * [False]
     text = page.read_text()
-    assert text.count("<rect") >= 6 * 10
-    cells = 6 * (text.count('scope="col"') - 1 - 4)  # of the odd hosts' table 4 columns, of this one the hosts' names
-    assert text.count('<td class="number">') == cells + 1, "the map's table, and one odd host"
-    assert "host-004" in text
+    assert text.index("<h1>1 odd host: host-004</h1>") < text.index("host-004, cable:") < text.index("rx_crc_errors")
+    components = text.count('class="component"')
+    assert len(re.findall(r'<td class="(?:fault|follows|near|some|little|none)" title=', text)) == 6 * components
+    assert components > 8
+
+
+def test_the_map_shows_one_fault_per_odd_host_first_and_what_follows_from_it(tmp_path: Path) -> None:
+    """Half of the PCIe lanes slow down whatever uses PCIe: eleven red columns would hide where to look."""
+    page = tmp_path / "fleet.html"
+    faults = ["--fault", "host-002=pcie_half_width", "--fault", "host-009=wrong_mtu"]
+    assert run(["fleet", "--count", "12", *faults, "-o", str(page)]) == 1
+    text = page.read_text()
+    heads = re.findall(r'class="component" scope="col"><span>([^<]*)<', text)
+    rows = re.findall(r'<th scope="row" class="odd">([^<]*)</th>(.*?)</tr>', text)
+    assert len(rows) == 2
+    for host, row in rows:
+        cells = re.findall(r'<td class="(\w+)"', row)
+        assert cells.count("fault") == 1
+        assert cells.count("follows") > 1
+        assert heads[cells.index("fault")] == {"host-002": "PCIe", "host-009": "path MTU"}[host]
+        assert cells.index("fault") < 2, "the faulty components are the first columns"
+    assert text.count('class="fault"') == 2
+
+
+def test_an_odd_host_stands_beside_the_distribution_of_its_peers() -> None:
+    result = _fleet(12, {"host-002": FaultKind.PCIE_HALF_WIDTH})
+    assert result.verdict is not None
+    page = render_fleet(result)
+    (strip,) = re.findall(r'(?s)<div class="picture peers">.*?</div>', page)
+    assert strip.count('class="peer"') == 11
+    odd = float(re.findall(r'class="explained" cx="([\d.]+)%"', strip)[0])
+    peers = [float(place) for place in re.findall(r'class="peer" cx="([\d.]+)%"', strip)]
+    low, width = map(float, re.findall(r'class="healthy" x="([\d.]+)%" y="4" width="([\d.]+)%"', strip)[0])
+    assert all(low <= peer <= low + width for peer in peers)
+    assert not low <= odd <= low + width
+    sound = render_fleet(_fleet(6, {}))
+    assert "Nearest to being odd is" in sound
+    assert sound.count('class="peer"') == 5
+    assert 'class="fault" title' not in sound
 
 
 def test_a_sound_fleet_exits_0_and_a_small_one_4(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,8 +176,6 @@ def test_what_cannot_be_meant_is_refused(argv: list[str], said: str, capsys: pyt
 
 
 def test_names_are_escaped_in_the_page(tmp_path: Path) -> None:
-    from collie.report.fleet import render_fleet
-
     result = _fleet(6, {"host-002": FaultKind.BIT_ERRORS})
     assert result.verdict is not None
     evil = "<script>alert(1)</script>"

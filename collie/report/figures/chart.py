@@ -1,4 +1,8 @@
-"""Charts over time as geometry in CSS pixels: panels over one time axis."""
+"""Charts over time: panels over one time axis.
+
+Places on the time axis are in percent of the width, so that a chart fills a wide window and a narrow one without
+scrolling. Heights are in CSS pixels, because letters do not shrink with the window.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,24 @@ from collie.workloads.units import format_count, format_seconds
 MAX_PANELS = 8
 MAX_POINTS = 2500
 
-_WIDTH = 760.0
-_LEFT, _RIGHT = 52.0, 14.0
+_WIDTHS = (280.0, 420.0, 640.0, 900.0, 1200.0)
+"""Widths of the axes in pixels at which labels must not overlap: from a phone to a desk."""
 _TITLE, _GAP, _FOOT = 20.0, 16.0, 40.0
-_PANEL_HEIGHT = 76.0
+_PANEL_HEIGHT, _SEVERITY_HEIGHT = 76.0, 120.0
 _TIME_UNITS = ((3600.0, "hours"), (60.0, "minutes"))
-_MIN_FOUND_HEIGHT, _FOUND_STEP = 110.0, 16.0
+_MARK, _LETTER, _LINE = 5.0, 7.0, 13.0
+"""Half a mark, a letter's width, and a line's height, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnomalyMarker:
-    """An anomaly, at the time of its confirmation."""
+    """An anomaly, at the time of its confirmation, with the text beside its mark."""
 
     id: str
     seconds: float
+    severity: float
+    label: str
+    is_explained: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +77,15 @@ class ChartLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
-    """Text at a place."""
+class Mark:
+    """The mark of an anomaly. `label` begins at `offset` pixels from it, and is empty if there is no room."""
 
     x: float
     y: float
-    text: str
+    style: str
+    label: str
+    offset: tuple[float, float]
+    anchor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +97,14 @@ class Panel:
     bottom: float
     ticks: tuple[Tick, ...]
     lines: tuple[ChartLine, ...]
-    labels: tuple[Label, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with the ends, ticks and title of its time axis, and rules through every panel."""
+    """A chart with the ticks and the title of its time axis, and rules through every panel."""
 
-    width: float
     height: float
-    left: float
-    right: float
     panels: tuple[Panel, ...]
     ticks: tuple[Tick, ...]
     title: str
@@ -104,35 +112,66 @@ class Chart:
     rules: tuple[float, ...] = ()
 
 
-def found_chart(tracks: Sequence[tuple[str, Sequence[AnomalyMarker]]], end_seconds: float) -> Chart:
-    """Draw the number of known anomalies over time. Each track, (title, anomalies), has a panel."""
+def severity_chart(tracks: Sequence[tuple[str, Sequence[AnomalyMarker]]], end_seconds: float) -> Chart:
+    """Draw the severity of anomalies over the time of their confirmation.
+
+    Each track, (title, anomalies with the most important first), has a panel.
+    """
     across, ticks, title = _time_axis(end_seconds)
     panels: list[Panel] = []
     for name, found in tracks:
         top = (panels[-1].bottom + _GAP if panels else 0.0) + _TITLE
-        panels.append(_found_panel(name, found, across, top))
-    words = "; ".join(
-        f"{name}: {', '.join(f'{item.id} after {format_seconds(item.seconds)}' for item in found) or 'none'}"
-        for name, found in tracks
-    )
+        up = Scale(0.0, 1.0, top + _SEVERITY_HEIGHT, top)
+        places = [(across.place(item.seconds), up.place(min(1.0, max(0.0, item.severity)))) for item in found]
+        marks = _marks(found, places, top)
+        panels.append(Panel(name, top, top + _SEVERITY_HEIGHT, up.ticks(3, percent), (), marks))
+    words = "; ".join(f"{name}: {', '.join(map(_marker_words, found)) or 'none'}" for name, found in tracks)
     return _chart(tuple(panels), ticks, title, f"Over {format_seconds(end_seconds)} of testbed time. {words}.")
 
 
-def _found_panel(title: str, found: Sequence[AnomalyMarker], across: Scale, top: float) -> Panel:
-    bottom = top + max(_MIN_FOUND_HEIGHT, _FOUND_STEP * (len(found) + 1))
-    up = Scale(0.0, len(found) + 0.6, bottom, top)
-    corners = [f"M{across.place(0)} {up.place(0)}"]
-    labels, marks = [], []
-    for count, item in enumerate(found, start=1):
-        x, y = across.place(item.seconds), up.place(count)
-        corners.append(f"H{x}V{y}")
-        marks.append((x, y))
-        beside = x + 8 if x < across.end - 40 else x - 34
-        labels.append(Label(beside, y + 14 if beside > x else y - 4, item.id))
-    steps = ChartLine("".join(corners) + f"H{across.place(across.high)}", "step")
-    return Panel(
-        title, top, bottom, up.ticks(6, least_step=1.0), (steps, ChartLine(_diamonds(marks), "diamonds")), tuple(labels)
-    )
+def _marker_words(item: AnomalyMarker) -> str:
+    return f"{item.id} {percent(item.severity)} after {format_seconds(item.seconds)}"
+
+
+_Box = tuple[float, float, float, float]
+"""Left, upper, right, lower."""
+
+_SIDES = (
+    *((8.0, 4.0, "start"), (-8.0, 4.0, "end"), (0.0, -8.0, "middle"), (0.0, 17.0, "middle")),
+    *((7.0, -5.0, "start"), (-7.0, -5.0, "end"), (7.0, 14.0, "start"), (-7.0, 14.0, "end")),
+)
+"""Where a label can stand: pixels from its mark, and the end of the text that is there."""
+
+
+def _marks(found: Sequence[AnomalyMarker], places: Sequence[tuple[float, float]], top: float) -> tuple[Mark, ...]:
+    """Return a mark for each anomaly, with its label where that meets no mark and no label, at any width."""
+    taken = [[_box(x * width / 100, y, 2 * _MARK, 2 * _MARK) for x, y in places] for width in _WIDTHS]
+    marks = []
+    for item, (x, y) in zip(found, places, strict=True):
+        style = "explained" if item.is_explained else "unexplained"
+        marks.append(Mark(x, y, style, "", (0.0, 0.0), "middle"))
+        wide = _LETTER * len(item.label) + 2
+        for dx, dy, anchor in _SIDES:
+            shift = dx + {"start": wide / 2, "end": -wide / 2, "middle": 0.0}[anchor]
+            boxes = [_box(x * width / 100 + shift, y + dy - 4, wide, _LINE) for width in _WIDTHS]
+            inside = all(
+                box[0] >= 0 and box[2] <= width and box[1] >= top - 4 for box, width in zip(boxes, _WIDTHS, strict=True)
+            )
+            if inside and not any(_meets(box, others) for box, others in zip(boxes, taken, strict=True)):
+                marks[-1] = Mark(x, y, style, item.label, (dx, dy), anchor)
+                for box, others in zip(boxes, taken, strict=True):
+                    others.append(box)
+                break
+    return tuple(marks)
+
+
+def _box(x: float, y: float, width: float, height: float) -> _Box:
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+
+def _meets(box: _Box, others: Iterable[_Box]) -> bool:
+    left, upper, right, lower = box
+    return any(left < each[2] and each[0] < right and upper < each[3] and each[1] < lower for each in others)
 
 
 def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_seconds: float) -> Chart:
@@ -144,7 +183,7 @@ def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_s
         up = scale_of([point.value for point in points], bottom, top)
         normal = [(across.place(p.seconds), up.place(p.value)) for p in points if not p.anomalous]
         anomalous = [(across.place(p.seconds), up.place(p.value)) for p in points if p.anomalous]
-        lines = (ChartLine(_dots(normal), "dots"), ChartLine(_diamonds(anomalous), "diamonds"))
+        lines = (ChartLine(_dots(normal), "dots"), ChartLine(_dots(anomalous), "squares"))
         panels.append(Panel(f"{item.counter}, per second", top, bottom, up.ticks(3), lines))
     rules = tuple(across.place(item.seconds) for item in found)
     words = "; ".join(map(_driven_words, driven))
@@ -155,7 +194,7 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
     """Draw readings of one run, a line per host."""
     moments = [seconds for trace in traces for _, samples in trace.hosts for seconds, _ in samples]
     # A host can take a sample shortly before the first host starts to send.
-    across = Scale(min(0.0, *moments), max(1e-3, *moments), _LEFT, _WIDTH - _RIGHT)
+    across = Scale(min(0.0, *moments), max(1e-3, *moments), 0.0, 100.0)
     order = hosts_of(traces)
     panels = []
     for trace, (top, bottom) in zip(traces, _rows(len(traces)), strict=True):
@@ -186,7 +225,7 @@ def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
 def _chart(
     panels: tuple[Panel, ...], ticks: tuple[Tick, ...], title: str, words: str, rules: tuple[float, ...] = ()
 ) -> Chart:
-    return Chart(_WIDTH, panels[-1].bottom + _FOOT, _LEFT, _WIDTH - _RIGHT, panels, ticks, title, words, rules)
+    return Chart(panels[-1].bottom + _FOOT, panels, ticks, title, words, rules)
 
 
 def _driven_words(driven: Driven) -> str:
@@ -212,9 +251,8 @@ def _rows(count: int) -> list[tuple[float, float]]:
 
 def _time_axis(end_seconds: float) -> tuple[Scale, tuple[Tick, ...], str]:
     factor, unit = next(((f, unit) for f, unit in _TIME_UNITS if end_seconds >= 2 * f), (1.0, "seconds"))
-    start, end = _LEFT, _WIDTH - _RIGHT
-    ticks = Scale(0.0, end_seconds / factor, start, end).ticks(9)
-    return Scale(0.0, end_seconds, start, end), ticks, f"testbed time, {unit}"
+    ticks = Scale(0.0, end_seconds / factor, 0.0, 100.0).ticks(9)
+    return Scale(0.0, end_seconds, 0.0, 100.0), ticks, f"testbed time, {unit}"
 
 
 def _polyline(samples: Iterable[tuple[float, float | None]], across: Scale, up: Scale) -> str:
@@ -231,7 +269,3 @@ def _polyline(samples: Iterable[tuple[float, float | None]], across: Scale, up: 
 
 def _dots(places: Iterable[tuple[float, float]]) -> str:
     return "".join(f"M{x} {y}h0" for x, y in places)
-
-
-def _diamonds(places: Iterable[tuple[float, float]]) -> str:
-    return "".join(f"M{x} {round(y - 4.5, 1)}l4.5 4.5l-4.5 4.5l-4.5-4.5z" for x, y in places)

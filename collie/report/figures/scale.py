@@ -32,11 +32,11 @@ class Scale:
     logarithmic: bool = False
 
     def place(self, value: float) -> float:
-        """Return the place of a value, rounded to a tenth of a unit."""
+        """Return the place of a value, rounded to a hundredth of a unit."""
         low, high, at = self.low, self.high, value
         if self.logarithmic:
             low, high, at = math.log10(low), math.log10(high), math.log10(at)
-        return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
+        return round(self.start + (self.end - self.start) * (at - low) / (high - low), 2)
 
     def ticks(
         self, most: int, write: Callable[[float], str] | None = None, *, least_step: float = 0.0

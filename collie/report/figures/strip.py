@@ -1,4 +1,7 @@
-"""A minimal feature set as strips. Each strip is the ladder of one feature, filled where the conditions hold."""
+"""A minimal feature set as strips. Each strip is the ladder of one feature, filled where the conditions hold.
+
+Widths are in percent, so that a strip fills a wide window and a narrow one. Heights are in CSS pixels.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from collie.workloads.workload import Workload
 
 MAX_CELLS = 24
 
-_WIDTH = 760.0
-_LEFT = 168.0
-_ROW, _CELL_HEIGHT = 50.0, 18.0
+_NARROW, _WIDE = 320.0, 520.0
+"""Smallest widths in pixels of a strip: on a phone, and on everything else."""
+_NAME, _ROW, _CELL_HEIGHT = 20.0, 62.0, 16.0
 _CHARACTER = 7.7  # wider than in most fonts
 _APART = 8.0
 
@@ -33,14 +36,24 @@ class LadderCell:
 
 
 @dataclass(frozen=True, slots=True)
+class StripLabel:
+    """A value under a strip. `anchor` says which end of the text is at `x`. A phone shows only those that fit there."""
+
+    x: float
+    text: str
+    anchor: str
+    fits_narrow: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Strip:
-    """The strip of one feature. `labels` are (middle, text)."""
+    """The strip of one feature. `y` is the upper end of its cells. The name stands above them."""
 
     feature: str
     y: float
     height: float
     cells: tuple[LadderCell, ...]
-    labels: tuple[tuple[float, str], ...]
+    labels: tuple[StripLabel, ...]
     words: str
 
 
@@ -48,7 +61,6 @@ class Strip:
 class Strips:
     """The figure of a minimal feature set."""
 
-    width: float
     height: float
     strips: tuple[Strip, ...]
 
@@ -57,10 +69,10 @@ def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
     """Draw every feature of an MFS. `workload` is the simplest workload that shows the anomaly."""
     features = list(dict.fromkeys(condition.dimension for condition in mfs.conditions))
     strips = tuple(
-        _strip(feature, [c for c in mfs.conditions if c.dimension == feature], workload, space, row * _ROW + 8)
+        _strip(feature, [c for c in mfs.conditions if c.dimension == feature], workload, space, row * _ROW + _NAME)
         for row, feature in enumerate(features)
     )
-    return Strips(_WIDTH, _ROW * len(strips) + 8, strips)
+    return Strips(_ROW * len(strips), strips)
 
 
 def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
@@ -99,28 +111,47 @@ def _strip(feature: str, conditions: Sequence[Condition], workload: Workload, sp
     named = [value for c in conditions for value in (c.value if c.op is Op.ONE_OF else (c.value,))]
     steps = steps_of(feature, space, *named, here, plain)
     inside = [all(condition.admits(step) for condition in conditions) for step in steps]
-    width = (_WIDTH - _LEFT) / len(steps)
+    width = 100 / len(steps)
     cells = tuple(
-        LadderCell(round(_LEFT + index * width, 1), round(width, 1), inside[index], step == here, step == plain)
+        LadderCell(round(index * width, 2), round(width, 2), inside[index], step == here, step == plain)
         for index, step in enumerate(steps)
     )
     words = f"{feature}: {' and '.join(map(str, conditions))}; here {show(feature, here)}, plain {show(feature, plain)}"
     return Strip(feature, y, _CELL_HEIGHT, cells, _labels(feature, steps, cells), words)
 
 
-def _labels(feature: str, steps: Sequence[Any], cells: Sequence[LadderCell]) -> tuple[tuple[float, str], ...]:
+def _labels(feature: str, steps: Sequence[Any], cells: Sequence[LadderCell]) -> tuple[StripLabel, ...]:
     """Label the steps that fit, by priority: ends of the filled part, `here` and plain, ends of the ladder, others."""
-    taken: list[tuple[float, float]] = []
-    labels = []
-    for index in _by_weight(cells):
-        text = show(feature, steps[index])
-        half = len(text) * _CHARACTER / 2
-        middle = cells[index].x + cells[index].width / 2
-        middle = min(max(middle, _LEFT + half), _WIDTH - half)
-        if all(middle + half + _APART < left or middle - half - _APART > right for left, right in taken):
-            taken.append((middle - half, middle + half))
-            labels.append((round(middle, 1), text))
-    return tuple(sorted(labels))
+    texts = [show(feature, step) for step in steps]
+    anchors = ["middle"] * len(cells)
+    for index, anchor in ((len(cells) - 1, "end"), (0, "start")):
+        if len(texts[index]) * _CHARACTER > cells[index].width * _NARROW / 100:
+            anchors[index] = anchor
+    narrow = _fitting(texts, anchors, cells, _NARROW, ())
+    return tuple(
+        StripLabel(round(_anchored(cells[index], anchors[index]), 2), texts[index], anchors[index], index in narrow)
+        for index in sorted(_fitting(texts, anchors, cells, _WIDE, narrow))
+    )
+
+
+def _anchored(cell: LadderCell, anchor: str) -> float:
+    return cell.x + {"start": 0.0, "middle": cell.width / 2, "end": cell.width}[anchor]
+
+
+def _fitting(
+    texts: Sequence[str], anchors: Sequence[str], cells: Sequence[LadderCell], width: float, first: Iterable[int]
+) -> list[int]:
+    """Return the steps whose labels fit side by side at a width, those in `first` before the others."""
+    taken: dict[int, tuple[float, float]] = {}
+    for index in dict.fromkeys((*first, *_by_weight(cells))):
+        long = len(texts[index]) * _CHARACTER
+        left = _anchored(cells[index], anchors[index]) * width / 100
+        left -= {"start": 0.0, "middle": long / 2, "end": long}[anchors[index]]
+        right = left + long
+        free = all(right + _APART < begin or left - _APART > end for begin, end in taken.values())
+        if free and left >= 0 and right <= width:
+            taken[index] = (left, right)
+    return list(taken)
 
 
 def _by_weight(cells: Sequence[LadderCell]) -> Iterable[int]:

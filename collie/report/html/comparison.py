@@ -1,29 +1,34 @@
 """A comparison of two campaigns.
 
 1. Two anomalies are the same if their symptoms are related and the conditions of one hold for the simplest workload of
-   the other. Names do not count.
+   the other. Names do not count. If several could be the same, those of the closest severity are paired.
 2. A campaign can lack an anomaly because it never looked there. Thus its runs inside the conditions are counted.
 3. Severity is that of the workload that revealed the anomaly.
+4. Firmware is what campaigns are compared for. A difference in it is stated, and is no cause for doubt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from collie.app.adapters import ReportContext
-from collie.inventory.fingerprint import HostDifference, compare
+from collie.inventory.fingerprint import Difference, HostDifference, compare
+from collie.inventory.under_test import beyond, covers
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
 from collie.search.anomaly import Anomaly, causes_of
 
+_UNDER_TEST = ("firmware",)
 _EQUAL_SEVERITY = 0.1
 """Severities that differ by less are equal. Two confirming runs of one workload can differ by as much."""
 
 
 class Likeness(StrEnum):
-    """Whether two testbeds have equal fingerprints."""
+    """Whether two testbeds have equal fingerprints, or differ only in what is under test."""
 
     SAME = "same"
+    UNDER_TEST = "under test"
     UNLIKE = "unlike"
     UNKNOWN = "unknown"
 
@@ -89,13 +94,39 @@ class ComparisonPage:
         """Whether the two testbeds are comparable."""
         if not (self.here.context.fingerprints and self.there.context.fingerprints):
             return Likeness.UNKNOWN
-        return Likeness.UNLIKE if self.differing_fields else Likeness.SAME
+        if self.differing_fields:
+            return Likeness.UNLIKE
+        return Likeness.UNDER_TEST if self.under_test else Likeness.SAME
 
     @property
     def differing_fields(self) -> list[str]:
-        """Fields that can change results and are not known to be equal."""
-        unlike = (found.field for host in self.hosts for found in host.differences if found.changes_results)
-        return list(dict.fromkeys(unlike))
+        """Fields that can change results, are not under test, and are not known to be equal."""
+        unlike = [each.field for host in self.hosts for each in beyond(host.differences, _UNDER_TEST)]
+        # The digest of a simulated subsystem follows its firmware.
+        follows = {"subsystem.hardware"} if "subsystem.firmware" in {each.field for each in self.under_test} else set()
+        return list(dict.fromkeys(field for field in unlike if field not in follows))
+
+    @property
+    def under_test(self) -> list[Difference]:
+        """The differences in firmware, each once."""
+        return list(
+            {
+                each.field: each
+                for host in self.hosts
+                for each in host.differences
+                if each.changes_results and covers(_UNDER_TEST, each.field)
+            }.values()
+        )
+
+    @property
+    def changes(self) -> tuple[InBoth, ...]:
+        """The anomalies of both campaigns whose severity differs, the largest increase first."""
+        return tuple(pair for pair in self.both if pair.change is not SeverityChange.ALIKE)
+
+    @property
+    def alike(self) -> tuple[InBoth, ...]:
+        """The anomalies of both campaigns with equal severity."""
+        return tuple(pair for pair in self.both if pair.change is SeverityChange.ALIKE)
 
 
 def compare_campaigns(
@@ -107,7 +138,7 @@ def compare_campaigns(
         _side(context.place if alike else store.header.campaign, store, context)
         for store, context in ((here, here_context), (there, there_context))
     )
-    both = [InBoth(mine, its) for mine in one.kinds for its in other.kinds if same_anomaly(mine, its)]
+    both = _paired(InBoth(mine, its) for mine in one.kinds for its in other.kinds if same_anomaly(mine, its))
     known_here, known_there = {pair.here.id for pair in both}, {pair.there.id for pair in both}
     hosts = compare(here_context.fingerprints, there_context.fingerprints)
     return ComparisonPage(
@@ -118,6 +149,19 @@ def compare_campaigns(
         only_there=tuple(_only_one(kind, one) for kind in other.kinds if kind.id not in known_there),
         both=tuple(sorted(both, key=lambda pair: pair.there.severity - pair.here.severity)),
     )
+
+
+def _paired(candidates: Iterable[InBoth]) -> list[InBoth]:
+    """Return the pairs of closest severity, so that each anomaly with a partner has one.
+
+    An anomaly has several partners only if they have no other partner.
+    """
+    pairs: list[InBoth] = []
+    for pair in sorted(candidates, key=lambda pair: abs(pair.here.severity - pair.there.severity)):
+        here, there = {each.here.id for each in pairs}, {each.there.id for each in pairs}
+        if pair.here.id not in here or pair.there.id not in there:
+            pairs.append(pair)
+    return pairs
 
 
 def same_anomaly(one: Anomaly, other: Anomaly) -> bool:

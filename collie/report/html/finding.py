@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.campaign.phases import Place, with_places
@@ -11,20 +11,19 @@ from collie.detect.measurement import Sample, Victim
 from collie.ports import RunRecord
 from collie.report.figures.chart import Trace, hosts_of
 from collie.report.figures.strip import Strips, strips_of
-from collie.report.html.readings import CounterComparison, Rise, readings_of, rises_of
+from collie.report.html.readings import CounterComparison, readings_of, rises_of
 from collie.report.html.representative_runs import (
     confirming_run,
     is_plain,
     measurement_of,
     number_of,
     sibling_run,
-    simplest_run,
     typical,
 )
 from collie.report.quantities import show
+from collie.report.ranking import awaits_explanation, worst_first
 from collie.search.anomaly import Anomaly, causes_of
 from collie.search.discriminating_counters import MAX_DISCRIMINATING
-from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.feature import feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
@@ -43,26 +42,35 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter's rate over all hosts, in the simplest workload and in plain traffic."""
+    """A counter's rate over all hosts, under the anomaly and in plain traffic.
 
-    telling: DiscriminatingCounter
+    `component` is empty if nothing is known of the counter but that it rose.
+    """
+
+    counter: str
+    component: str
+    meaning: str
     here: float | None
     plain: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class AnomalyView:
-    """One anomaly of the page.
+    """One anomaly of the page. Tables and picture quote one run, so that a reading has one figure.
 
     Attributes:
+        rank: 1 for the worst.
         covered: anomalies that are joined to it.
-        readings, rises: comparisons of `run`, which confirmed the anomaly, with `sibling_run`.
-        counters: rates in `simplest_run`, and in `simplest_sibling_run` or the median of `plain_runs` plain runs.
+        run: the run that confirmed the anomaly.
+        readings: those of `run`, beside `sibling_run`.
+        counters: those of `run`. Discriminating ones stand beside the median of the `plain_runs` runs of plain traffic,
+            against which they were chosen, others beside `sibling_run`.
         traces, victim: those of `run`.
         commands: commands with their effects.
         places: places of the runs on set-ups that earlier runs made.
     """
 
+    rank: int
     anomaly: Anomaly
     covered: tuple[Anomaly, ...]
     conditions: tuple[ValueRow, ...]
@@ -72,14 +80,16 @@ class AnomalyView:
     run: int | None
     sibling_run: int | None
     counters: tuple[CounterRow, ...]
-    simplest_run: int | None
-    simplest_sibling_run: int | None
     plain_runs: int
-    rises: tuple[Rise, ...]
     traces: tuple[Trace, ...]
     commands: tuple[tuple[str, str], ...]
     victim: Victim | None
     places: Mapping[int, Place]
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether more is known of the anomaly than its workload."""
+        return not awaits_explanation(self.anomaly)
 
     def named(self, run: int) -> str:
         """Name a run, and its phase if an earlier run made its set-up."""
@@ -90,11 +100,6 @@ class AnomalyView:
         """Hosts in `traces`."""
         return hosts_of(self.traces)
 
-    @property
-    def worst_severity(self) -> float:
-        """Largest severity of the anomaly and of those that are joined to it."""
-        return max(item.severity for item in (self.anomaly, *self.covered))
-
 
 def findings_of(
     anomalies: Sequence[Anomaly],
@@ -103,14 +108,18 @@ def findings_of(
     space: Space | None,
     place: str,
 ) -> tuple[AnomalyView, ...]:
-    """Return the anomalies with a cause of their own, the most severe first. `place` is the campaign's directory."""
-    causes = causes_of(anomalies)
+    """Return the anomalies with a cause of their own, ranked. `place` is the campaign's directory."""
+    joined = {cause.id: others for cause, others in causes_of(anomalies)}
+    ranked = worst_first(cause for cause, _ in causes_of(anomalies))
     places = {record.run: found for record, found in with_places(records) if not record.made_set_up}
-    findings = [_finding(cause, joined, records, places, series_of, space, place) for cause, joined in causes]
-    return tuple(sorted(findings, key=lambda finding: -finding.worst_severity))
+    return tuple(
+        _finding(rank, cause, joined[cause.id], records, places, series_of, space, place)
+        for rank, cause in enumerate(ranked, start=1)
+    )
 
 
 def _finding(
+    rank: int,
     anomaly: Anomaly,
     covered: tuple[Anomaly, ...],
     records: Sequence[RunRecord],
@@ -121,15 +130,13 @@ def _finding(
 ) -> AnomalyView:
     plain = space.base if space else Workload()
     workload = anomaly.workload
-    confirming = confirming_run(anomaly, records)
-    sibling = sibling_run(confirming, records, space)
-    simplest = simplest_run(anomaly, records)
-    simplest_sibling = sibling_run(simplest, records, space)
-    plain_runs = [simplest_sibling] if simplest_sibling else [record for record in records if is_plain(record)]
-    measurement = measurement_of(confirming)
-    rises = rises_of(confirming, sibling) if confirming and sibling and not anomaly.telling else ()
-    drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MAX_DISCRIMINATING]]
+    run = confirming_run(anomaly, records)
+    sibling = sibling_run(run, records, space)
+    plain_runs = [record for record in records if is_plain(record)]
+    measurement = measurement_of(run)
+    counters = tuple(_counters(anomaly, run, sibling, plain_runs)) if run else ()
     return AnomalyView(
+        rank=rank,
         anomaly=anomaly,
         covered=covered,
         conditions=tuple(_row(str(each), each.dimension, workload, plain) for each in anomaly.mfs.conditions),
@@ -137,29 +144,35 @@ def _finding(
         differences=tuple(
             _row(name, name, workload, plain) for name in FIELD_NAMES if workload.get(name) != plain.get(name)
         ),
-        readings=tuple(readings_of(confirming, sibling)) if confirming else (),
-        run=number_of(confirming),
+        readings=tuple(readings_of(run, sibling)) if run else (),
+        run=number_of(run),
         sibling_run=number_of(sibling),
-        counters=tuple(
-            CounterRow(item, typical(item.counter, filter(None, [simplest])), typical(item.counter, plain_runs))
-            for item in anomaly.telling
-        ),
-        simplest_run=number_of(simplest),
-        simplest_sibling_run=number_of(simplest_sibling),
+        counters=counters,
         plain_runs=len(plain_runs),
-        rises=rises,
-        traces=_traces(drawn, series_of(confirming.run)) if confirming else (),
+        traces=_traces([row.counter for row in counters], series_of(run.run)) if run else (),
         commands=_commands(anomaly, place),
         victim=measurement.victim if measurement else None,
         places=places,
     )
 
 
+def _counters(
+    anomaly: Anomaly, run: RunRecord, sibling: RunRecord | None, plain_runs: Sequence[RunRecord]
+) -> Iterator[CounterRow]:
+    """Yield the discriminating counters or, before an explanation, those that rose most."""
+    for item in anomaly.telling:
+        here, plain = typical(item.counter, [run]), typical(item.counter, plain_runs)
+        yield CounterRow(item.counter, item.component, item.meaning, here, plain)
+    if sibling and not anomaly.telling:
+        for rise in rises_of(run, sibling)[:MAX_DISCRIMINATING]:
+            yield CounterRow(rise.counter, "", "", rise.here, rise.sibling)
+
+
 def _commands(anomaly: Anomaly, place: str) -> tuple[tuple[str, str], ...]:
     target = f"{place}/{anomaly.id}"
     again, options = "Run it again", []
     if anomaly.mfs.conditions:
-        again, options = f"{again}, and with each condition broken in turn", ["--controls"]
+        again, options = "Run it again, and with each condition broken in turn", ["--controls"]
     return (
         (again, shlex.join(["collie", "reproduce", target, *options])),
         ("Hand it to somebody without Collie", shlex.join(["collie", "export", target, "--as", "bundle"])),

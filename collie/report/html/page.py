@@ -19,15 +19,18 @@ from collie.errors import StoreUnwritable, UsageError
 from collie.files import Folder, is_odd_output, open_output
 from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
-from collie.report.figures.chart import MAX_PANELS, MAX_POINTS, driven_chart, found_chart, trace_chart
+from collie.report.figures.chart import MAX_PANELS, MAX_POINTS, driven_chart, severity_chart, trace_chart
 from collie.report.figures.scale import engineering
 from collie.report.html.comparison import ComparisonPage, Likeness, compare_campaigns
 from collie.report.html.page_data import page_data
-from collie.report.html.view import campaign_view, elapsed_seconds, in_order_found, set_ups
+from collie.report.html.view import campaign_view, elapsed_seconds, marker, set_ups
 from collie.report.json.objects import plain
 from collie.report.quantities import interval, name_testbed, percent, rate, runs, times
 from collie.workloads.units import format_count, format_seconds
 
+FIRST_ROWS = 10
+"""Anomalies in the table of the first screen. The others fold under it."""
+_LONGEST_NAME = 24
 _TAGS: Mapping[Symptom, str] = {
     Symptom.PAUSE: "pause frames",
     Symptom.RNR_STORM: "RNR storm",
@@ -99,7 +102,8 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
             version=__version__,
             testbed=name_testbed(view.header.testbed),
             facts=facts,
-            found_chart=found_chart([("Anomalies known", view.found)], end_seconds) if view.found else None,
+            severity_chart=severity_chart([("Severity", view.found)], end_seconds) if view.found else None,
+            first_rows=FIRST_ROWS,
             driven_chart=driven_chart(by_time, view.found, end_seconds) if displayed else None,
             left_out_counters=[item.counter for item in view.driven[MAX_PANELS:]],
             is_thinned=any(len(item.points) > MAX_POINTS for item in displayed),
@@ -111,7 +115,9 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
 def render_comparison(compared: ComparisonPage) -> str:
     """Return the page that compares two campaigns."""
     sides = (compared.here, compared.there)
-    tracks = [(f"Anomalies known in {side.name}", in_order_found(side.kinds)) for side in sides]
+    tracks = [
+        (f"Severity in {_short_name(side.name)}", [marker(kind, kind.id) for kind in side.kinds]) for side in sides
+    ]
     seconds = [elapsed_seconds(side.records) for side in sides]
     here, there = (
         _campaign_facts(side.header, len(side.records), set_ups(side.records), end)
@@ -124,7 +130,7 @@ def render_comparison(compared: ComparisonPage) -> str:
             compared=compared,
             version=__version__,
             facts=[(mine.name, mine.text, its.text) for mine, its in zip(here, there, strict=True)],
-            found_chart=found_chart(tracks, max(1.0, *seconds)),
+            severity_chart=severity_chart(tracks, max(1.0, *seconds)),
         )
     )
 
@@ -153,6 +159,7 @@ def environment() -> Environment:
         "around_number": lambda words: re.split(r"([\d.]+%)", words, maxsplit=1),
         "fingerprint_value": show_fingerprint,
         "trace_chart": trace_chart,
+        "short_name": _short_name,
     }
     environment.filters.update(filters)
     return environment
@@ -178,6 +185,11 @@ def _campaign_facts(header: CampaignHeader, run_count: int, set_up_count: int, s
         _Fact("Set-ups", str(set_up_count), set_up_count, "set_ups"),
         _Fact("Testbed time", format_seconds(seconds), seconds, "elapsed_seconds"),
     ]
+
+
+def _short_name(name: str) -> str:
+    """Return the end of a name, so that it fits above a picture on a phone and into a column."""
+    return name if len(name) <= _LONGEST_NAME else f"…{name[-_LONGEST_NAME:]}"
 
 
 def _moment(rfc3339: str) -> str:

@@ -17,7 +17,7 @@ def page_data(view: CampaignView) -> Markup:
     data = {
         "schema_version": SCHEMA_VERSION,
         "campaign": view.header.campaign,
-        "found": [{"id": found.id, "seconds": found.seconds} for found in view.found],
+        "found": [{"id": found.id, "seconds": found.seconds, "severity": found.severity} for found in view.found],
         "driven": {
             item.counter: [[p.run, _short(p.seconds), _short(p.value), p.anomalous] for p in thinned(item.points)]
             for item in view.driven[:MAX_PANELS]

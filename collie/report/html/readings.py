@@ -33,7 +33,6 @@ class Rise:
     sibling: float
 
 
-_MAX_RISES = 5
 _MIN_RISE = 2.0
 _SILENT = 1.0
 """Events per second that are added to both rates, because a rise from 0 has no ratio."""
@@ -48,7 +47,7 @@ def rises_of(displayed: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:
     known = [(name, here.counter(name), beside.counter(name)) for name in names]
     rises = [Rise(name, more, less) for name, more, less in known if more is not None and less is not None]
     ranked = sorted(rises, key=_factor, reverse=True)
-    return tuple(rise for rise in ranked[:_MAX_RISES] if _factor(rise) >= _MIN_RISE)
+    return tuple(rise for rise in ranked if _factor(rise) >= _MIN_RISE)
 
 
 def _factor(rise: Rise) -> float:

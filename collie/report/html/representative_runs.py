@@ -14,16 +14,16 @@ from collie.workloads.space import Space
 
 
 def confirming_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the confirming run of middle severity, or the run that raised the suspicion."""
-    tried = [r for r in records if r.purpose == "confirm" and r.workload == anomaly.found_as and _shows(r, anomaly)]
+    """Return the run whose figures the anomaly's sentence quotes.
+
+    A record of an earlier version can lack it: then the confirming run of middle severity, or the run that raised the
+    suspicion.
+    """
+    confirming = [r for r in records if r.purpose == "confirm" and _shows(r, anomaly)]
+    quoted = [r for r in confirming if r.verdict is not None and r.verdict.reason == anomaly.reason]
     raised = [r for r in records if r.run == anomaly.found_at_run and isinstance(r.result, Measured)]
-    return _middle(tried) or next(iter(raised), None)
-
-
-def simplest_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the anomalous run of middle severity of the simplest workload. Without one, return a confirming run."""
-    simplest = [record for record in records if record.workload == anomaly.workload and _shows(record, anomaly)]
-    return _middle(_undisturbed(simplest)) or confirming_run(anomaly, records)
+    own = [r for r in confirming if r.workload == anomaly.found_as]
+    return _middle(quoted) or _middle(own) or next(iter(raised), None)
 
 
 def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:

@@ -19,6 +19,7 @@ from collie.report.html.coverage import DimensionCoverage, coverage_of
 from collie.report.html.finding import AnomalyView, SeriesOf, findings_of
 from collie.report.html.representative_runs import is_plain, measurement_of
 from collie.report.html.unanswered import FailureGroup, unanswered
+from collie.report.ranking import awaits_explanation
 from collie.search.anomaly import Anomaly
 from collie.workloads.space import Space
 
@@ -76,7 +77,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
         outcomes=_outcomes(records),
         unanswered=unanswered(records),
         findings=findings,
-        found=in_order_found(finding.anomaly for finding in findings),
+        found=tuple(marker(finding.anomaly, str(finding.rank)) for finding in findings),
         driven=_driven(records),
         coverage=coverage_of(records, context.space) if context.space else (),
         fingerprint=_fingerprint_rows(context.fingerprints),
@@ -85,12 +86,12 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
 
 
 def _read(store: CampaignStore, anomalies: Sequence[Anomaly], space: Space | None) -> Iterator[RunRecord]:
-    """Yield all runs. Plain and anomalous ones keep counters up to `_MAX_READINGS`, others only the driven counter."""
+    """Yield all runs. Those that can be quoted keep counters up to `_MAX_READINGS`, others only the driven counter."""
     left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     if space:  # the search can have run a plain sibling itself
         displayed |= {plain_sibling(workload, space) for workload in displayed}
     for record in store.runs(with_series=False):
-        if (is_plain(record) or record.workload in displayed) and left > 0:
+        if (is_plain(record) or record.purpose == "confirm" or record.workload in displayed) and left > 0:
             measurement = measurement_of(record)
             left -= sum(len(host.counters) for host in measurement.hosts) if measurement else 0
             yield record
@@ -132,10 +133,10 @@ def set_ups(records: Iterable[RunRecord]) -> int:
     return sum(record.made_set_up for record in records)
 
 
-def in_order_found(anomalies: Iterable[Anomaly]) -> tuple[AnomalyMarker, ...]:
-    """Return anomalies in the order found."""
-    markers = (AnomalyMarker(anomaly.id, anomaly.found_at_seconds) for anomaly in anomalies)
-    return tuple(sorted(markers, key=lambda marker: marker.seconds))
+def marker(anomaly: Anomaly, label: str) -> AnomalyMarker:
+    """Return the mark of an anomaly in a chart."""
+    explained = not awaits_explanation(anomaly)
+    return AnomalyMarker(anomaly.id, anomaly.found_at_seconds, anomaly.severity, label, explained)
 
 
 def _outcomes(records: Iterable[RunRecord]) -> dict[str, int]:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from collie.campaign.budget import Budget
 from collie.report.quantities import percent
+from collie.report.ranking import awaits_explanation, worst_first
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count, format_seconds
 
@@ -24,11 +25,6 @@ _MORE = 1.5
 """Factor between budgets with which a search that was cut short goes on."""
 
 
-def awaits_explanation(anomaly: Anomaly) -> bool:
-    """Whether nothing is known of an anomaly but its workload. Many such have a cause that is known."""
-    return not anomaly.complete and not anomaly.mfs.conditions and not anomaly.history
-
-
 def findings_table(causes: Sequence[Anomaly], width: int | None = None) -> Iterator[Text]:
     """Yield a row for each anomaly, the worst first, and those without an explanation last.
 
@@ -36,8 +32,7 @@ def findings_table(causes: Sequence[Anomaly], width: int | None = None) -> Itera
     """
     if not causes:
         return
-    ranked = sorted(causes, key=lambda anomaly: (awaits_explanation(anomaly), -anomaly.severity))
-    rows = [_HEADS, *map(_row, ranked)]
+    rows = [_HEADS, *map(_row, worst_first(causes))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS) - 1)]
     left = sum(widths) + len(_GAP) * len(widths)
     for number, row in enumerate(rows):
@@ -55,8 +50,7 @@ def next_steps(
     directory: Path, causes: Sequence[Anomaly], report: Path, resume: str, *, interrupted: bool, budget: Budget
 ) -> Iterator[str]:
     """Yield the commands that an engineer types next, each with what it is for. `resume` goes on with the search."""
-    explained = [anomaly for anomaly in causes if not awaits_explanation(anomaly)]
-    worst = max(explained or causes, key=lambda anomaly: anomaly.severity, default=None)
+    worst = next(iter(worst_first(causes)), None)
     commands = []
     if worst is not None:
         name = shlex.quote(f"{directory}/{worst.id}")
@@ -64,7 +58,7 @@ def next_steps(
             (
                 f"collie reproduce {name} --controls",
                 "run the worst that is explained, and with each condition broken"
-                if explained
+                if not awaits_explanation(worst)
                 else "run the worst again",
             ),
             (f"collie export {name} --as bundle", "hand it over as one file that runs without Collie"),

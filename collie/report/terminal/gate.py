@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from collie.campaign.gate.answer import AnsweredCase, GateAnswer
 from collie.campaign.gate.cases import CaseOrigin
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.safety import SafetyRecord
@@ -146,6 +147,33 @@ def confidence(comparison: Comparison) -> str:
     if comparison.confidence is None:
         return ""
     return "over 99.9 %" if comparison.confidence > 0.999 else f"{100 * comparison.confidence:.3g} %"
+
+
+def answer_of(summary: GateSummary, context: GateContext) -> GateAnswer:
+    """Return the answer as the record keeps it."""
+    return GateAnswer(
+        headline=headline(summary, context),
+        baseline=context.baseline,
+        candidate=context.candidate,
+        differences=tuple(
+            str(each) for host in context.differences for each in host.differences if each.changes_results
+        ),
+        cases=tuple(_answered(result, context) for change in ORDER for result in anomalies(summary, change)),
+        notes=(neighbours(summary), searched(summary), effort(summary)),
+    )
+
+
+def _answered(result: CaseResult, context: GateContext) -> AnsweredCase:
+    case, comparison = result.case, result.comparison
+    return AnsweredCase(
+        result.change,
+        case.name,
+        case.title,
+        comparison.reason,
+        describe_effect(comparison.effect),
+        confidence(comparison),
+        context.reproduce(result),
+    )
 
 
 def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float) -> Json:

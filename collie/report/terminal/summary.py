@@ -30,7 +30,8 @@ from collie.report.quantities import (
     times,
     victim_kept,
 )
-from collie.report.terminal.findings import NARROWEST, awaits_explanation, findings_table
+from collie.report.ranking import awaits_explanation
+from collie.report.terminal.findings import NARROWEST, findings_table
 from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import Anomaly, causes_of
 from collie.workloads.units import format_count, format_number, format_seconds

@@ -97,6 +97,18 @@ def test_latency_lies_between_that_of_less_and_of_more_traffic() -> None:
     assert bounds.latency_bracket(workload.with_(wqe_batch=8))[1] is None  # others posted one at a time
 
 
+def test_traffic_with_another_batch_or_load_does_not_bracket_throughput_at_an_offered_load() -> None:
+    """A batch takes fewer doorbells, so it can be faster with less in flight."""
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    workload = Workload(messages=(128,), offered_bps=40 * 10**9)
+    for changes in ({"wqe_batch": 8}, {"offered_bps": 30 * 10**9}):
+        sibling = bounds.sibling(workload.with_(messages=(64,), send_wq_depth=16, **changes))
+        bounds.learn(sibling, {"b": Bound(35e9, 70e6, "plain sibling")})
+    assert bounds.bracket(workload) == (None, None)
+    bounds.learn(bounds.sibling(workload.with_(messages=(64,))), {"b": Bound(8e9, 16e6, "plain sibling")})
+    assert bounds.bracket(workload)[0] is not None
+
+
 def test_a_sibling_keeps_what_its_space_says() -> None:
     space = load_space("soft-roce")
     workload = space.base.with_(direction=Direction.BIDIRECTIONAL, loopback=True, sge_count=4)

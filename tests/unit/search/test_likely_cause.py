@@ -15,6 +15,7 @@ LOOPBACK = Condition("loopback", Op.EQUAL, True)
 SEGMENTS = Condition("sge_count", Op.AT_LEAST, 3)
 BATCH = Condition("wqe_batch", Op.AT_LEAST, 64)
 NO_BATCH = Condition("wqe_batch", Op.AT_MOST, 8)
+QPS = Condition("qps", Op.AT_LEAST, 1024)
 DEEP = Condition("recv_wq_depth", Op.AT_LEAST, 1024)
 
 ORDERING = DiscriminatingCounter("ordering", "PCIe", 900.0, "reads that waited under strict ordering")
@@ -23,6 +24,7 @@ RECEIVES = DiscriminatingCounter("wqe_miss", "receive WQE cache", 700.0)
 INCAST = DiscriminatingCounter("held_back", "loopback path", 650.0)
 CREDITS = DiscriminatingCounter("credits", "send scheduler", 950.0)
 ANSWERS = DiscriminatingCounter("ack_busy", "acknowledgement unit", 40.0)
+CONTEXTS = DiscriminatingCounter("icm_miss", "QP context cache", 1500.0)
 ODD = DiscriminatingCounter("odd", "flux capacitor", 9.0, "jumps")
 
 
@@ -39,7 +41,9 @@ def cause(moved: list[DiscriminatingCounter], *conditions: Condition) -> str:
         ([ORDERING, STALLED], (LOOPBACK,), "loopback traffic and traffic from the network compete for PCIe"),
         ([ORDERING, INCAST], (LOOPBACK, FAR), "loopback traffic competes"),
         ([ORDERING, ANSWERS], (BIDIRECTIONAL, BATCH), "answers to short messages"),  # not the most moved counter
-        ([RECEIVES], (BATCH, DEEP), "posted in large batches"),
+        ([RECEIVES], (BATCH, DEEP), "posted in large batches are not prefetched"),
+        ([CONTEXTS, ORDERING], (QPS, ON_GPU), "queue pair contexts"),  # memory that another cause needs
+        ([CONTEXTS, ORDERING], (QPS, FAR), "queue pair contexts"),
         ([RECEIVES], (NO_BATCH, DEEP), "many or long queues"),
     ],
 )

@@ -22,7 +22,7 @@ from collie.cli.main import run
 from collie.errors import StoreError
 from collie.ports import RunRecord, SetupFailed
 from collie.report.html.page import render_report, write_report
-from collie.store import codec, heartbeat, schema, series
+from collie.store import answers, codec, heartbeat, schema, series
 from collie.store.connections import MAX_RUNS
 from collie.store.fingerprints import load as load_fingerprints
 from collie.store.sqlite import SqliteStore
@@ -285,6 +285,7 @@ UNDATED = json.dumps(
     ("name", "read"),
     [
         ("status.json", lambda path: heartbeat.read_heartbeat(path)),
+        ("gate.json", lambda path: answers.read_answer(path)),
         ("host.json", lambda path: load_fingerprints(path.parent)),
     ],
 )

@@ -13,7 +13,7 @@ from collie.campaign.progress import Heartbeat, ProcessState
 from collie.errors import StoreError
 from collie.inventory.fingerprint import Fingerprint
 from collie.report.html.page import write_page, write_report
-from collie.store import heartbeat
+from collie.store import answers, heartbeat
 from collie.store.fingerprints import load as load_fingerprints, save as save_fingerprints
 from collie.store.lock import CampaignLock
 from collie.store.sqlite import SqliteStore
@@ -78,6 +78,7 @@ def test_no_folder_of_a_campaign_is_reached_through_a_link(
     ("name", "read"),
     [
         ("status.json", lambda path: heartbeat.read_heartbeat(path)),
+        ("gate.json", lambda path: answers.read_answer(path)),
         ("host.json", lambda path: load_fingerprints(path.parent)),
         ("campaign.lock", lambda path: CampaignLock(path.parent)),
     ],

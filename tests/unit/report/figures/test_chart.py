@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,7 +14,7 @@ from collie.report.figures.chart import (
     Point,
     Trace,
     driven_chart,
-    found_chart,
+    severity_chart,
     thinned,
     trace_chart,
 )
@@ -56,39 +56,62 @@ def test_large_numbers_have_prefixes(value: float, text: str) -> None:
     assert engineering(value) == text
 
 
-def test_every_find_is_a_step_with_its_name() -> None:
-    found = [AnomalyMarker("a1", 100.0), AnomalyMarker("a2", 110.0), AnomalyMarker("a9", 3590.0)]
-    chart = found_chart([("Anomalies known", found)], 3600.0)
+def marker(name: str, seconds: float, severity: float = 0.5) -> AnomalyMarker:
+    return AnomalyMarker(name, seconds, severity, name)
+
+
+def test_every_find_is_a_mark_at_its_time_and_severity() -> None:
+    found = [marker("a1", 900.0, 0.9), marker("a2", 1800.0, 0.4), marker("a9", 3600.0, 0.0)]
+    chart = severity_chart([("Severity", found)], 3600.0)
     (panel,) = chart.panels
-    steps, diamonds = panel.lines
-    assert len(re.findall("V", steps.path)) == diamonds.path.count("z") == 3
-    assert [label.text for label in panel.labels] == ["a1", "a2", "a9"]
-    assert all(chart.left <= label.x <= chart.width - 20 for label in panel.labels)
-    heights = sorted(label.y for label in panel.labels)
-    assert all(below - above > 11 for above, below in pairwise(heights)), "labels would meet"
-    assert "a2 after 110 s" in chart.words
+    assert [mark.x for mark in panel.marks] == [25.0, 50.0, 100.0]
+    heights = [(panel.bottom - mark.y) / (panel.bottom - panel.top) for mark in panel.marks]
+    assert heights == pytest.approx([0.9, 0.4, 0.0])
+    assert [mark.label for mark in panel.marks] == ["a1", "a2", "a9"]
+    assert panel.marks[2].anchor == "end", "a label at the right edge would be cut off"
+    assert "a2 40% after 30 min" in chart.words
+
+
+def test_an_unexplained_anomaly_has_another_mark() -> None:
+    found = [replace(marker("a1", 1.0), is_explained=explained) for explained in (True, False)]
+    (panel,) = severity_chart([("", found)], 60.0).panels
+    assert [mark.style for mark in panel.marks] == ["explained", "unexplained"]
+
+
+@pytest.mark.parametrize("width", [280.0, 700.0, 1100.0])
+@given(st.lists(st.tuples(st.floats(0.0, 60.0), st.floats(0.0, 1.0)), min_size=1, max_size=30))
+def test_labels_of_marks_never_meet_at_any_width(width: float, found: list[tuple[float, float]]) -> None:
+    """As all anomalies of a gate are found within minutes, many of them lie close together."""
+    markers = [marker(f"nsdi22-{rank}", *place) for rank, place in enumerate(found)]
+    (panel,) = severity_chart([("", markers)], 60.0).panels
+    shift = {"start": 0.0, "middle": -0.5, "end": -1.0}
+    boxes = []
+    for mark in panel.marks:
+        if mark.label:
+            long = 6.6 * len(mark.label)
+            left = mark.x * width / 100 + mark.offset[0] + shift[mark.anchor] * long
+            boxes.append((left, left + long, mark.y + mark.offset[1]))
+    assert boxes, "the worst has room"
+    assert all(left >= 0 and right <= width for left, right, _ in boxes)
+    for index, (left, right, y) in enumerate(boxes):
+        assert all(right <= a or b <= left or abs(y - other) >= 12 for a, b, other in boxes[:index])
 
 
 @pytest.mark.parametrize(("end", "unit"), [(60.0, "seconds"), (600.0, "minutes"), (36000.0, "hours")])
 def test_pictures_choose_a_unit_of_time(end: float, unit: str) -> None:
-    assert found_chart([("", [AnomalyMarker("a1", end / 2)])], end).title == f"testbed time, {unit}"
-
-
-def test_anomalies_are_counted_in_whole_ones() -> None:
-    chart = found_chart([("", [AnomalyMarker("a1", 1.0)])], 2.0)
-    assert [tick.label for tick in chart.panels[0].ticks] == ["0", "1"]
+    assert severity_chart([("", [marker("a1", end / 2)])], end).title == f"testbed time, {unit}"
 
 
 def test_a_sample_before_the_first_message_is_inside_the_picture() -> None:
     chart = trace_chart([Trace("delivered_bps", "receives", (("a", ((-0.1, 0.0), (1.0, 5.0))),))])
-    assert chart.panels[0].lines[0].path.startswith(f"M{chart.left} ")
+    assert chart.panels[0].lines[0].path.startswith("M0.0 ")
 
 
 def test_every_run_of_a_driven_counter_is_drawn() -> None:
     points = tuple(Point(run, run * 10.0, float(run), run % 5 == 0) for run in range(1, 51))
-    chart = driven_chart([Driven("x$y_z$", points)], [AnomalyMarker("a1", 50.0), AnomalyMarker("a2", 70.0)], 600.0)
-    dots, diamonds = chart.panels[0].lines
-    assert (dots.path.count("h0"), diamonds.path.count("z")) == (40, 10)
+    chart = driven_chart([Driven("x$y_z$", points)], [marker("a1", 50.0), marker("a2", 70.0)], 600.0)
+    dots, squares = chart.panels[0].lines
+    assert (dots.path.count("h0"), squares.path.count("h0")) == (40, 10)
     assert len(chart.rules) == 2
     assert "x$y_z$, 50 runs from 1 to 50 per second, 10 of them anomalous" in chart.words
 
@@ -125,7 +148,7 @@ def test_a_strip_fills_what_the_conditions_admit() -> None:
 def test_two_conditions_on_one_dimension_are_one_strip() -> None:
     mfs = Mfs((Condition("qps", Op.AT_LEAST, 8), Condition("qps", Op.AT_MOST, 100)))
     (strip,) = strips_of(mfs, Workload(qps=64), SPACE).strips
-    assert [text for _, text in strip.labels] == ["1", "8", "64", "100", "512", "1024"]
+    assert [label.text for label in strip.labels] == ["1", "8", "64", "100", "512", "1024"]
     assert [cell.inside for cell in strip.cells] == [False, True, True, True, False, False]
 
 
@@ -136,9 +159,17 @@ def test_every_feature_has_steps(feature: str) -> None:
     assert len(set(steps)) == len(steps)
 
 
-def test_labels_of_a_strip_never_meet() -> None:
+@pytest.mark.parametrize("width", [320.0, 520.0, 1100.0])
+def test_labels_of_a_strip_never_meet(width: float) -> None:
     mfs = Mfs((Condition("total_send_wqes", Op.AT_LEAST, 6144),))
     (strip,) = strips_of(mfs, Workload(qps=64), SPACE).strips
-    spans = [(x - len(text) * 3.8, x + len(text) * 3.8) for x, text in strip.labels]
+    shift = {"start": 0.0, "middle": -0.5, "end": -1.0}
+    spans = []
+    for label in strip.labels:
+        if width > 320.0 or label.fits_narrow:
+            left = label.x * width / 100 + shift[label.anchor] * 7.6 * len(label.text)
+            spans.append((left, left + 7.6 * len(label.text)))
     assert len(spans) >= 3
     assert all(left[1] < right[0] for left, right in pairwise(spans))
+    assert spans[0][0] >= 0
+    assert spans[-1][1] <= width

@@ -26,6 +26,7 @@ from tests.support.campaigns import HEADER, SPACE, fill
 from tests.support.html_page import Page
 
 OLD, NEW = ({"F": Fingerprint({"nic": {"firmware": version}})} for version in ("1.0", "2.0"))
+MOVED = {"F": Fingerprint({"nic": {"firmware": "1.0", "pcie_width": 8}})}
 
 
 def store_of(name: str, anomalies: Iterable[Anomaly], *, with_runs: bool = True) -> MemoryStore:
@@ -112,11 +113,45 @@ def test_symptoms_of_another_kind_are_other_anomalies(a1: Anomaly) -> None:
 
 
 def test_unlike_testbeds_are_said_before_anything_else(a1: Anomaly) -> None:
-    found = compared([a1], [a1], (NEW, OLD))
+    found = compared([a1], [a1], (MOVED, OLD))
     assert found.likeness is Likeness.UNLIKE
     text = Page(render_comparison(found)).text
-    assert text.index("may come from what differs there : nic.firmware.") < text.index("Named only in new")
+    assert text.index("may come from what differs there : nic.pcie_width.") < text.index("Severity in new")
+    assert "nic.pcie_width 8 unknown yes" in text
+
+
+def test_the_firmware_under_test_is_no_alarm(a1: Anomaly) -> None:
+    found = compared([a1], [a1], (NEW, OLD))
+    assert found.likeness is Likeness.UNDER_TEST
+    html = render_comparison(found)
+    assert 'class="warning"' not in html
+    text = Page(html).text
+    assert (
+        "Under test: nic.firmware, 2.0 in new and 1.0 in old. Everything else known to change results is equal." in text
+    )
     assert "nic.firmware 2.0 1.0 yes" in text
+    both = compared([a1], [a1], ({"F": Fingerprint({"nic": {"firmware": "2.0", "pcie_width": 8}})}, OLD))
+    assert both.likeness is Likeness.UNLIKE
+    assert both.differing_fields == ["nic.pcie_width"]
+
+
+def test_the_digest_of_a_simulated_subsystem_follows_its_firmware(a1: Anomaly) -> None:
+    def of(firmware: str, digest: str) -> dict[str, Fingerprint]:
+        return {"F": Fingerprint({"subsystem": {"firmware": firmware, "hardware": digest}})}
+
+    assert compared([a1], [a1], (of("1", "x"), of("2", "y"))).likeness is Likeness.UNDER_TEST
+    assert compared([a1], [a1], (of("1", "x"), of("1", "y"))).likeness is Likeness.UNLIKE
+
+
+def test_of_several_candidates_those_of_closest_severity_are_paired(a1: Anomaly) -> None:
+    """Otherwise the same two anomalies on both sides would read as one that got worse and one that got milder."""
+    mild, severe = replace(a1, id="a2", severity=0.2), replace(a1, id="a3", severity=0.8)
+    found = compared([mild, severe], [mild, severe])
+    assert {(pair.here.id, pair.there.id) for pair in found.both} == {("a2", "a2"), ("a3", "a3")}
+    assert found.changes == ()
+    split = compared([mild], [mild, severe])
+    assert {(pair.here.id, pair.there.id) for pair in split.both} == {("a2", "a2"), ("a2", "a3")}
+    assert split.only_there == ()
 
 
 def test_an_unknown_testbed_is_not_taken_for_the_same(a1: Anomaly) -> None:
@@ -130,7 +165,9 @@ def test_like_testbeds_raise_no_warning(a1: Anomaly) -> None:
     page = Page(render_comparison(found))
     assert found.likeness is Likeness.SAME
     assert "equal in everything known to change results" in page.text
-    assert "Whatever old found, new found as well." in page.text
+    assert page.text.index("1 anomaly only in new, 0 only in old, 0 in both.") < page.text.index(
+        "Anomalies that differ"
+    )
     assert [name for name, count in page.ids.items() if count > 1] == []
 
 
