@@ -79,9 +79,9 @@ class AgentRefused(Exception):
 
 
 class RemoteAgent:
-    """One agent, started over SSH."""
+    """One agent, started over SSH. `archive` is another program than Collie's agent."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, archive: Archive | None = None) -> None:
         self.host = host
         self.samples: list[dict[str, Any]] = []
         self.events: list[dict[str, Any]] = []
@@ -89,7 +89,7 @@ class RemoteAgent:
         self._numbers = itertools.count(1)
         self._replies: queue.Queue[dict[str, Any]] = queue.Queue()
         self._lock = threading.Lock()
-        archive = Archive.agent()
+        archive = archive or Archive.agent()
         host.run(f"mkdir -p {Path(archive.path).parent} && cat > {archive.path}", archive.data)
         command = f"exec {host.python} {archive.path}"
         self.process = subprocess.Popen(

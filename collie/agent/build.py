@@ -7,7 +7,7 @@ import io
 import logging
 import zipfile
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Mapping
 
 from . import compiler
 
@@ -39,9 +39,14 @@ def sources() -> Dict[str, bytes]:
 
 def build() -> bytes:
     """Return the archive. It depends on the sources alone."""
+    return pack(sources())
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """Return an archive of files, by name."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(sources().items()):
+        for name, data in sorted(files.items()):
             entry = zipfile.ZipInfo(name, EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16

@@ -7,13 +7,13 @@ import os
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from . import facts, rdma_cm
 from .content import is_sink
 from .faults import AgentFault, bad_request
 from .lines import encode
-from .paths import AnyTraffic, DataPath, DataPaths
+from .paths import NATIVE, AnyTraffic, DataPath, DataPaths
 from .pattern import fitting, payload_per_packet
 from .queues import GENERATION_MASK, QUEUE_MASK, build_queues, idle_queues
 from .resources import End, Resources
@@ -27,6 +27,8 @@ QUIESCE_SECONDS = 1.0
 QUIET_SECONDS = 0.02
 # Time for the completions that came after ``stop``.
 LATE_SECONDS = 0.5
+# How long a loop polls before it sleeps. Waking takes some 5 us, more than a round trip of a NIC.
+SPIN_SECONDS = 100e-6
 
 
 def _counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
@@ -53,6 +55,12 @@ def _plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
     }
 
 
+def _check_load(path: DataPath, workloads: Sequence[Workload]) -> None:
+    if not path.paces and any(workload.offered_bps for workload in workloads):
+        message = f"{path.name} keeps send queues full; only data path {NATIVE} can offer a flow less (offered_bps)"
+        raise AgentFault("unsupported", "post", message)
+
+
 class Engine:
     """Carries out the commands of one run."""
 
@@ -61,6 +69,7 @@ class Engine:
         self.path: Optional[DataPath] = None
         self.resources: Optional[Resources] = None
         self.traffic: Optional[AnyTraffic] = None
+        self._spin_seconds = 0.0
         self.parts: List[UsedEnd] = []
         self._phases = 0
         self._buffer = b""
@@ -111,10 +120,12 @@ class Engine:
             End(entry["key"], entry["role"], entry["qps"], parse_workload(entry["workload"]), entry["flow_qps"])
             for entry in command["ends"]
         ]
+        _check_load(path, [end.workload for end in ends if end.requester])
         if command["processes"] > 1 and any(end.workload.srq for end in ends):
             raise bad_request("prepare: a shared receive queue belongs to one process, so processes must be 1")
         resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
         self.path, self.resources = path, resources
+        self._spin_seconds = 0.0 if facts.is_software(command["device"]) else SPIN_SECONDS
         resources.create(ends, command["processes"])
         return {
             "data_path": path.name,
@@ -136,15 +147,20 @@ class Engine:
             for number, pair in enumerate(end.pairs)
         }
         assert self.path is not None, "resources were prepared over it"
-        self.traffic = self.path.traffic(slots, resources.cqs, self.totals.words, pair_words, self.pipe)
+        self.traffic = self.path.traffic(
+            slots, resources.cqs, self.totals.words, pair_words, self.pipe, self._spin_seconds
+        )
         return {}
 
     def _do_phase(self, command: Dict[str, Any]) -> Dict[str, Any]:
         resources, traffic = self._prepared(), self._connected()
+        assert self.path is not None, "resources were prepared over it"
         ends = {end.key: end for end in resources.ends}
         parts = [
-            UsedEnd(ends[entry["key"]], parse_workload(entry["workload"]), entry["qps"]) for entry in command["ends"]
+            UsedEnd(ends[entry["key"]], parse_workload(entry["workload"]), entry["qps"], entry["flow_qps"])
+            for entry in command["ends"]
         ]
+        _check_load(self.path, [part.workload for part in parts if part.end.requester])
         if not traffic.drain(LATE_SECONDS):
             raise AgentFault("setup", "phase", "work requests of the phase before are still outstanding")
         for part in parts:
@@ -161,7 +177,15 @@ class Engine:
             for part in parts:
                 part.fill()
         alone = len({part.workload for part in parts}) == 1
-        return {"flows": {part.end.key: _plan(part.workload, part.end.requester, alone) for part in parts}}
+        return {
+            "flows": {
+                part.end.key: {
+                    **_plan(part.workload, part.end.requester, alone),
+                    "timed": self.path.paces and part.end.requester and part.workload.timed,
+                }
+                for part in parts
+            }
+        }
 
     def _admit(self, resources: Resources, traffic: AnyTraffic) -> None:
         """Give the traffic loop the queues of a new phase."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from ctypes import POINTER, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_double, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Dict, List, Mapping, Tuple
 
 from .abi import members
@@ -24,6 +24,12 @@ class ProofStruct(ctypes.Structure):
     _fields_ = members(c_uint64, "bytes messages")
 
 
+class TimedStruct(ctypes.Structure):
+    """``struct timed``."""
+
+    _fields_ = [("since", c_int64), ("following", c_uint64)]
+
+
 class QueueStruct(ctypes.Structure):
     """``struct queue``."""
 
@@ -33,9 +39,13 @@ class QueueStruct(ctypes.Structure):
         ("chain_bytes", POINTER(c_uint64)),
         ("returns", POINTER(ProofStruct)),
         *members(c_void_p, "post totals pair_word"),
-        *members(c_uint64, "count bytes"),
+        ("timed", POINTER(TimedStruct)),
+        *members(c_double, "nanoseconds_per_byte stagger"),
+        *members(c_uint64, "count bytes offered"),
+        ("due", c_int64),
         *members(c_uint32, "chain_count next limit batch posts messages_per_signal overhead outstanding"),
         *members(c_uint32, "used sends shared alive listed return_count returned generation"),
+        *members(c_uint32, "timed_first timed_count until_posted until_completed reported waiting unused"),
     ]
 
 
@@ -66,10 +76,13 @@ class TrafficStruct(ctypes.Structure):
         ("cqs", POINTER(CompletionQueueStruct)),
         ("pairs", POINTER(PairStruct)),
         ("sleepers", POINTER(PollFd)),
+        ("waiting", POINTER(c_void_p)),
         *members(c_void_p, "get_cq_event ack_cq_events"),
+        *members(c_int64, "began now reviewed spin"),
+        ("rounds", c_uint64),
         *members(c_uint32, "queue_count cq_count pair_count sending"),
         ("control", c_int32),
-        ("unused", c_uint32),
+        *members(c_uint32, "waiting_count paced every fresh busy"),
     ]
 
 
@@ -101,6 +114,7 @@ class NativeTraffic:
         words: Any,
         pair_words: Dict[int, int],
         control: int,
+        spin_seconds: float = 0.0,
     ) -> None:
         self._functions = functions
         self._base = ctypes.addressof((c_uint64 * len(words)).from_buffer(words))
@@ -117,8 +131,10 @@ class NativeTraffic:
                 *(PairStruct(self._word(word), number) for number, word in sorted(pair_words.items()))
             ),
             sleepers=(PollFd * (len(cqs) + 1))(),
+            waiting=(c_void_p * slots)(),
             get_cq_event=ctypes.cast(functions.library.get_cq_event, c_void_p),
             ack_cq_events=ctypes.cast(functions.library.ack_cq_events, c_void_p),
+            spin=int(spin_seconds * 1e9),
             queue_count=slots,
             cq_count=len(cqs),
             pair_count=len(pair_words),
@@ -150,6 +166,9 @@ class NativeTraffic:
             sends=queue.sends,
             shared=queue.shared,
             alive=queue.alive,
+            timed=(TimedStruct * queue.limit)() if queue.timed else None,
+            nanoseconds_per_byte=queue.nanoseconds_per_byte,
+            stagger=queue.stagger,
             generation=queue.generation,
         )
 

@@ -24,12 +24,16 @@ AnyTraffic = Union[Traffic, NativeTraffic]
 
 
 class DataPath(NamedTuple):
-    """A way to drive traffic. ``traffic`` takes the arguments of ``Traffic`` except the first."""
+    """A way to drive traffic. ``traffic`` takes the arguments of ``Traffic`` except the first.
+
+    A path that ``paces`` can offer a load, and times rounds.
+    """
 
     name: str
     verbs: Verbs
     traffic: Callable[..., AnyTraffic]
     detail: str
+    paces: bool = False
 
 
 class DataPaths:
@@ -82,7 +86,7 @@ def load_native(library: str = "libibverbs.so.1") -> DataPath:
         loaded_library.free_device_list(loaded_library.make("get_device_list", None))
     loaded, detail = shared_object.load()
     functions = TrafficObject(loaded, loaded_library)
-    return DataPath(NATIVE, NativeVerbs(loaded_library), partial(NativeTraffic, functions), detail)
+    return DataPath(NATIVE, NativeVerbs(loaded_library), partial(NativeTraffic, functions), detail, paces=True)
 
 
 def load_pyverbs() -> DataPath:

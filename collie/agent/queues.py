@@ -51,6 +51,7 @@ class Queue:
         "limit",  # rounds of sends, or chains of receives, that fit into the queue
         "listed",  # already on the list of queues whose completions are to be added
         "messages_per_signal",
+        "nanoseconds_per_byte",  # of a paced queue, else 0
         "next",  # number of the next chain to post
         "outstanding",  # rounds of sends that have not completed
         "overhead",  # bytes of a receive completion that are no payload (GRH)
@@ -62,12 +63,15 @@ class Queue:
         "returns",  # with several opcodes, the fetched payload of each completion in turn
         "sends",
         "shared",  # a receive queue of many queue pairs
+        "stagger",  # share of a round by which a paced queue is behind the first one of its flow
         "target",  # queue pair or shared receive queue
+        "timed",  # its completions prove that requests were carried out
         "used",  # completed receives that are not posted again yet
     )
 
     def __init__(self, sends: bool, base: int, qp_word: int, target: Any) -> None:
-        self.sends, self.shared, self.alive, self.listed = sends, False, True, False
+        self.sends, self.shared, self.alive, self.listed, self.timed = sends, False, True, False, False
+        self.nanoseconds_per_byte = self.stagger = 0.0
         self.base, self.qp_word, self.target = base, qp_word, target
         self.generation = NO_GENERATION
         if target is not None:
@@ -131,6 +135,7 @@ class _SendBuilder:
 
     def __init__(self, v: Verbs, part: UsedEnd, generation: int) -> None:
         self.v, self.workload, self.end, self.generation = v, part.workload, part.end, generation
+        self.qps, self.flow_qps = part.qps, part.flow_qps
         chains = send_chains(self.workload, part.qps)
         requests = [request for chain in chains for request in chain.requests]
         proved = max(request.delivers.bytes for request in requests)
@@ -170,6 +175,10 @@ class _SendBuilder:
         queue.batch, queue.posts = workload.wqe_batch, workload.signal_every
         queue.messages_per_signal = workload.messages_per_signal
         queue.returns, queue.chain_bytes = self.returns, self.chain_bytes
+        queue.timed = workload.timed
+        if workload.offered_bps:
+            queue.nanoseconds_per_byte = 8e9 * self.flow_qps / workload.offered_bps
+            queue.stagger = pair / self.qps
         for chain in self.chains:
             following = None
             for shared in chain:

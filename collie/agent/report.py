@@ -13,6 +13,7 @@ from .kernel_threads import DeviceThreads
 from .sampler import CounterReader, Values, host_cpu, received_packets
 
 STALLED_SECONDS = 1.0
+TIMES = ("latencies", "gaps", "open_gap")
 PERIOD_SECONDS = 0.25
 
 
@@ -51,6 +52,7 @@ class Run:
             flow.update(posted_messages=None, posted_bytes=None, completed_messages=None)
         moves = flow["delivered_messages"] if flow["completed_messages"] is None else flow["completed_messages"]
         flow["stalled"] = self._stalled(key, moves, now)
+        flow.update(self.engines.totals.times(key, int(now * 1e9)) if plan.get("timed") else dict.fromkeys(TIMES))
         return flow
 
     def _from_packets(self, key: str, plan: Dict[str, Any], counters: Dict[str, Values]) -> Dict[str, Any]:

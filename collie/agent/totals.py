@@ -6,9 +6,10 @@ Only the engine writes totals, so a 64-bit word needs no lock. The agent sets ``
 from __future__ import annotations
 
 import mmap
+from operator import add
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-from .requests import MAX_ENDS
+from .histogram import BUCKETS, Histogram, sparse
 from .verbs import WC_STATUS
 
 ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS, QUEUE_OUTSTANDING, QUEUE_LIMIT = range(9)
@@ -19,9 +20,11 @@ FIRST_END = ERRORS + ERROR_WORDS
 
 POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED_BYTES, FAILED_QPS = range(6)
 RETURNED_MESSAGES, RETURNED_BYTES = 6, 7
-END_WORDS = 8
-
-WORDS = FIRST_END + MAX_ENDS * END_WORDS
+# Rounds that have not completed, and CLOCK_MONOTONIC when one last did, or when the first of them was posted.
+ROUNDS_OUT, PROGRESS_AT = 8, 9
+LATENCIES = 10
+GAPS = LATENCIES + BUCKETS
+END_WORDS = GAPS + BUCKETS
 
 
 class EndLayout(NamedTuple):
@@ -34,11 +37,11 @@ class EndLayout(NamedTuple):
 
 
 class Totals:
-    """Shared words: a header, up to 16 flow ends, and one word per queue pair."""
+    """Shared words: a header, the flow ends, and one word per queue pair."""
 
     def __init__(self, ends: Dict[str, int]) -> None:
         """Lay out ``ends`` (flow key: queue pairs)."""
-        first_qp = WORDS
+        first_qp = FIRST_END + len(ends) * END_WORDS
         self.ends: List[EndLayout] = []
         for number, (key, qps) in enumerate(ends.items()):
             self.ends.append(EndLayout(key, FIRST_END + number * END_WORDS, first_qp, qps))
@@ -120,3 +123,27 @@ class RunTotals:
             **{name: sum(part.words[layout.base + word] for part, layout in places) for name, word in _END.items()},
             "qp_messages": {"min": min(per_qp), "mean": round(sum(per_qp) / len(per_qp), 3), "max": max(per_qp)},
         }
+
+    def times(self, key: str, now: int) -> Dict[str, Any]:
+        """Return the timed part of a requester's totals. ``now`` is CLOCK_MONOTONIC in nanoseconds.
+
+        ``gaps`` has the times in which an engine completed nothing of the flow although requests were outstanding, and
+        ``open_gap`` the longest that has not ended yet, in nanoseconds.
+        """
+        begun = [
+            part.words[layout.base + PROGRESS_AT]
+            for part, layout in self._ends[key]
+            if part.words[layout.base + ROUNDS_OUT]
+        ]
+        return {
+            "latencies": self._histogram(key, LATENCIES),
+            "gaps": self._histogram(key, GAPS),
+            "open_gap": max(0, now - min(begun, default=now)),
+        }
+
+    def _histogram(self, key: str, word: int) -> Histogram:
+        counts = [0] * BUCKETS
+        for part, layout in self._ends[key]:
+            first = layout.base + word
+            counts = list(map(add, counts, part.words[first : first + BUCKETS].tolist()))
+        return sparse(counts)

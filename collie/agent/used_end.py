@@ -44,12 +44,12 @@ def _receives(workload: Workload, qps: int) -> ReceivePlan:
 class UsedEnd:
     """The part of an end that a phase uses."""
 
-    def __init__(self, end: End, workload: Workload, qps: int) -> None:
-        """Use the first ``qps`` queue pairs of ``end``."""
+    def __init__(self, end: End, workload: Workload, qps: int, flow_qps: Optional[int] = None) -> None:
+        """Use the first ``qps`` queue pairs of ``end``, of ``flow_qps`` that all engines use of the flow."""
         check_fit(workload, end.workload)
         if qps > end.qps:
             raise bad_request(f"phase: {end.key} has {end.qps} queue pairs, not {qps}")
-        self.end, self.workload, self.qps = end, workload, qps
+        self.end, self.workload, self.qps, self.flow_qps = end, workload, qps, flow_qps or qps
         self.receives = _receives(workload, qps) if workload.receives else None
         if workload.srq and end.posted[0] not in (None, self.receives):
             raise bad_request("phase: the shared receive queue is filled with receives of another shape")

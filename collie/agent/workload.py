@@ -126,6 +126,11 @@ class Workload:
         return bool(self.opcodes & FETCHING) and not self.opcodes <= FETCHING
 
     @property
+    def timed(self) -> bool:
+        """Whether a completion proves that its requests were carried out, so that latency can be measured by it."""
+        return self.qp_type not in ("UC", "UD")
+
+    @property
     def messages_per_signal(self) -> int:
         """Work requests per completion of the send queue."""
         return 1 if self.sq_sig_all else self.wqe_batch * self.signal_every
@@ -142,7 +147,7 @@ class Workload:
 
 
 def parse_workload(data: Any) -> Workload:
-    """Parse the workload of a request. GPU memory and an offered load are ``unsupported``."""
+    """Parse the workload of a request. GPU memory is ``unsupported``."""
     if not isinstance(data, Mapping):
         raise bad_request("workload: not an object")
     fields = {field.name for field in dataclasses.fields(Workload)}
@@ -196,9 +201,6 @@ def _check_meaning(workload: Workload) -> None:
             raise bad_request(f"workload: {name} must be dram or gpu")
         if getattr(workload, name) == "gpu":
             raise AgentFault("unsupported", "register", why_no_gpu())
-    if workload.offered_bps:
-        message = "the agent keeps send queues full; it cannot offer a flow less (offered_bps)"
-        raise AgentFault("unsupported", "post", message)
     if workload.by_rdma_cm and workload.qp_type != "RC":
         raise AgentFault("unsupported", "rdma_cm", f"RDMA-CM connects only RC queue pairs here, not {workload.qp_type}")
     _check_opcodes(workload)

@@ -46,7 +46,6 @@ def capabilities(group: Sequence[tuple[Host, HostInfo, RdmaPort]]) -> Capabiliti
     partners = len(group) - 1
     alone = f"{len(group)} hosts measure together"
     found = [Restriction(name, alone, at_most=partners) for name in ("requesters", "responders")]
-    found.append(Restriction("offered_bps", "the agent keeps send queues full", at_most=0))
     endpoints = Tally(host.machine for host, _, _ in group)
     for host, info, port in group:
         found += _of_host(host, info, port, endpoints[host.machine])
@@ -56,6 +55,10 @@ def capabilities(group: Sequence[tuple[Host, HostInfo, RdmaPort]]) -> Capabiliti
 def _of_host(host: Host, info: HostInfo, port: RdmaPort, endpoints: int) -> Iterator[Restriction]:
     """Yield the limits of one device's host. `endpoints` devices of the host share its memory."""
     where = f"{host.device} of {host.name}"
+    path = info.data_path(host.data_path)
+    if path is not None and path.name != "native":
+        reason = f"{host.name} drives traffic by {path.name}, which keeps send queues full"
+        yield Restriction("offered_bps", reason, at_most=0)
     device = info.device(host.device)
     if device is not None:
         yield from _of_device(where, device, port)

@@ -2,7 +2,7 @@
 
 The generator, not the device, limited a run in two cases:
 
-1. Send queues ran empty while it was busy.
+1. Send queues ran empty while it was busy. An offered load leaves them empty, so it must also have posted less.
 2. Other processes took the CPU that it needed. With a NIC it must also have waited for a CPU, and queues must have run
    empty or the host must post receives. With a software device it suffices that no CPU was idle.
 """
@@ -23,6 +23,8 @@ _BUSY_IDLE_RATIO = 0.1
 """A busy generator has a smaller share of empty polls."""
 _OFTEN_EMPTY_RATIO = 0.1
 """Share of posted rounds (of `signal_every` chains) that found the send queue empty."""
+_OFF_LOAD_RATIO = 0.05
+"""Share of the offered bytes by which the posted ones differ from them."""
 _SHORT_QUEUE_ROUNDS = 4
 """Shorter queues run empty between completions anyway."""
 
@@ -58,6 +60,7 @@ class _Activity:
     queue_fill_ratio: float | None = None
     data_path: str | None = None
     posts_receives: bool = False
+    pacing_error_ratio: float | None = None
 
 
 def generator_health(
@@ -90,6 +93,7 @@ def generator_health(
         cpu_wait_ratio=max(_known(a.waiting_ratio for a in all_hosts), default=None),
         data_path=", ".join(sorted({a.data_path for a in all_hosts if a.data_path})) or None,
         queue_fill_ratio=min(_known(a.queue_fill_ratio for a in all_hosts), default=None),
+        pacing_error_ratio=max(_known(a.pacing_error_ratio for a in all_hosts), default=None),
     )
 
 
@@ -128,7 +132,17 @@ def _activity(
     foreign = None if busy is None or None in ours else max(0.0, busy - _miscounted(samples) - sum(filter(None, ours)))
     responds = any(flow.responder == role for flow in plan)
     receives = responds and any(opcode.consumes_receive for opcode in workload.opcodes)
-    return _Activity(idle, empty, waiting, foreign, spare, fill, last.data_path, receives)
+    error = max(_known(_pacing_error(samples, key, workload) for key in keys), default=None)
+    return _Activity(idle, empty, waiting, foreign, spare, fill, last.data_path, receives, error)
+
+
+def _pacing_error(samples: Sequence[AgentSample], key: str, workload: Workload) -> float | None:
+    """Return the difference between the posted and the offered bytes of a flow, over the offered ones."""
+    first, last = samples[0].flows.get(key), samples[-1].flows.get(key)
+    offered = workload.offered_bps / 8 * (samples[-1].clock - samples[0].clock)
+    if not first or not last or first.posted_bytes is None or last.posted_bytes is None or offered <= 0:
+        return None
+    return abs(last.posted_bytes - first.posted_bytes - offered) / offered
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
@@ -173,6 +187,11 @@ def _posted(sample: AgentSample, key: str) -> int:
 
 def _why_slow(activity: _Activity, workload: Workload) -> str:
     idle, empty = activity.idle_poll_ratio, activity.empty_queue_ratio
+    if workload.offered_bps:
+        error = activity.pacing_error_ratio
+        if empty is not None and empty > _OFTEN_EMPTY_RATIO and error is not None and error > _OFF_LOAD_RATIO:
+            return f"the posted load was {error:.0%} off, and {empty:.0%} of the posts found the send queue empty"
+        return ""
     if idle is None or idle >= _BUSY_IDLE_RATIO:
         return ""
     short = workload.send_wq_depth // (workload.wqe_batch * workload.signal_every) < _SHORT_QUEUE_ROUNDS

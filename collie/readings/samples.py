@@ -27,6 +27,9 @@ class FlowTotals:
     Attributes:
         delivered_bytes: payload that reached the flow's sink. Exactly one end counts it.
         returned_bytes: payload that came back to the requester of a flow with payload both ways.
+        latencies, gaps: histograms (`readings.latency`) of the rounds that a requester timed, and of the times in which
+            nothing completed although requests were outstanding.
+        open_gap: such a time that has not ended, in nanoseconds.
     """
 
     posted_messages: int | None
@@ -34,6 +37,10 @@ class FlowTotals:
     qp_messages: QpMessages
     failed_qps: int
     returned_bytes: int | None = None
+    posted_bytes: int | None = None
+    latencies: tuple[tuple[int, int], ...] | None = None
+    gaps: tuple[tuple[int, int], ...] | None = None
+    open_gap: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from collie.readings import victim as victims
 from collie.readings.counter_sanity import LINK_DOWN, StalledCounter, link_change, stalled_counters, void_reasons
 from collie.readings.delivery import Curve, curves_of, received_bps, received_inside, step_rates
 from collie.readings.health import generator_health, has_errors
+from collie.readings.latency import latencies
 from collie.readings.pause import SentPause, pause_ratio
 from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import is_settled
@@ -87,6 +88,7 @@ def measurement(
         ),
         series=series,
         victim=victims.beside(timelines[HOST_A], begin, end) if victim else None,
+        latency=latencies(workload, samples),
     )
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from operator import mul
 from typing import Final, NamedTuple, overload
 
@@ -314,11 +315,12 @@ class _Latencies(Mapping[str, Latency]):
                 slower = 1.0 / self._noise.throughput[HOSTS.index(flow.sink)]
                 tails = self._noise.latency if self._workload.offered_bps else factors
                 factors = (slower * tails[0], slower * tails[1], slower * tails[2])
-            by_flow[flow.name] = Latency(
+            noisy = (
                 latency.completion.median * factors[0],
                 latency.completion.p99 * factors[1],
                 latency.completion.p999 * factors[2],
             )
+            by_flow[flow.name] = Latency(*accumulate(noisy, max))  # noise must not turn the order of quantiles
         return by_flow
 
     def __getitem__(self, flow: str) -> Latency:

@@ -12,7 +12,8 @@ working directory (all keys optional)::
      "engine_dies": true,              the engine ends half a window after `start`
      "engine_dies_at_rest": true,      the engine ends after `stop`, once
      "silent": true,                   the agent sends no samples
-     "bytes_per_second": 1e9,          per flow
+     "bytes_per_second": 1e9,          per flow, at most its offered load
+     "latencies": [[1000000, 100]],    rounds that each requester times per sample: (ns, number)
      "swing": 0.25,                    share of that rate by which pairs of samples are alternately above and below it
      "victim_keeps": 0.25,             share of that rate that the flow `victim` keeps beside others
      "wrong_bytes": 16,                in the payload of each responder
@@ -53,6 +54,7 @@ PORT = {
     "gids": [GID_ENTRY],
 }
 DEVICE = {"name": "rxe0", "driver": "rxe", "numa_node": None, "open_error": None}
+LATENCIES = [[10240, 1900], [20480, 90], [40960, 10]]
 UNANSWERED = {"kind": "setup", "step": "modify_qp RTR", "message": "timed out", "errno_name": "ETIMEDOUT"}
 
 
@@ -75,7 +77,7 @@ class FakeAgent:
     def __init__(self, behaviour: dict[str, Any]) -> None:
         self._behaviour = behaviour
         self._writing = threading.Lock()
-        self._opcodes: dict[str, str] = {}
+        self._workloads: dict[str, dict[str, Any]] = {}
         self._data_path = "native"
         self._keys: list[str] = []
         self._made: list[str] = []
@@ -99,6 +101,8 @@ class FakeAgent:
             error = self._behaviour.get("fail", {}).get(request["do"])
             if request["do"] == "connect" and _is_cut():
                 error = UNANSWERED
+            if request.get("workload", {}).get("offered_bps") and request.get("data_path", self._data_path) != "native":
+                error = {"kind": "unsupported", "step": "post", "message": "only native can offer a load"}
             if error:
                 self._send({"id": request["id"], "ok": False, "error": error})
                 continue
@@ -170,7 +174,7 @@ class FakeAgent:
         self._keys = _keys_of(request)
         assert set(self._keys) <= set(self._made), f"{self._keys} of {self._made}"
         workloads = [flow.get("workload", request["workload"]) for flow in request["flows"]]
-        self._opcodes = {key: workload["opcode"] for key, workload in zip(self._keys, workloads, strict=True)}
+        self._workloads = dict(zip(self._keys, workloads, strict=True))
         self._state = "ready"
         return {"flows": {}}
 
@@ -246,7 +250,6 @@ class FakeAgent:
         # Two samples up, two down. A swing of single samples averages out where the other host samples between them.
         ahead = self._behaviour.get("swing", 0.0) * period * (0, 1, 2, 1)[number % 4]
         rate = 0.0 if _is_cut() else self._behaviour.get("bytes_per_second", 1e9)
-        delivered = int(rate * (seconds + ahead))
         advances = self._behaviour.get("counters", {"hw_counters": {"rcvd_pkts": 1000}})
         if not self._keys:
             idle = {source: dict.fromkeys(rates, 0) for source, rates in advances.items()}
@@ -257,7 +260,7 @@ class FakeAgent:
             "clock": self._began + seconds,
             "clock_end": self._began + seconds,
             "phase": "running",
-            "flows": {key: self._flow(key, delivered) for key in self._keys},
+            "flows": {key: self._flow(key, number, seconds + ahead, rate) for key in self._keys},
             "health": {
                 "iterations": 10 * number,
                 "idle_polls": 5 * number,
@@ -275,16 +278,24 @@ class FakeAgent:
             "dropped_samples": 0,
         }
 
-    def _flow(self, key: str, delivered: int) -> dict[str, Any]:
-        requester = key.endswith("/requester")
-        counts = requester == (self._opcodes[key] in ("WRITE", "READ"))
+    def _flow(self, key: str, number: int, seconds: float, rate: float) -> dict[str, Any]:
+        requester, workload = key.endswith("/requester"), self._workloads[key]
+        offered = workload.get("offered_bps", 0) / 8
+        delivered = int(min(rate, offered or rate) * seconds)
+        counts = requester == (workload["opcode"] in ("WRITE", "READ"))
+        timed = requester and workload["qp_type"] == "RC" and self._data_path == "native"
+        latencies = self._behaviour.get("latencies", LATENCIES)
         if key.startswith("victim/"):
             delivered = int(delivered * self._behaviour.get("victim_keeps", 1.0))
         return {
             "posted_messages": delivered // 100 if requester else None,
+            "posted_bytes": delivered if requester else None,
             "delivered_bytes": delivered if counts else None,
             "qp_messages": {"min": delivered // 200, "mean": 0, "max": delivered // 100},
             "failed_qps": 0,
+            "latencies": [[shortest, number * count] for shortest, count in latencies] if timed else None,
+            "gaps": [[1_000_000, number]] if timed else None,
+            "open_gap": 0 if timed else None,
         }
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from collie.detect.measurement import START_UP_PAUSE_SECONDS, Measurement, Sampl
 from collie.detect.symptom import Symptom
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, RunResult, SetupFailed, Testbed, Unsupported
-from collie.workloads.plan import hosts, sinks
+from collie.workloads.plan import flows, hosts, sinks
 from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
@@ -28,6 +28,7 @@ class TestbedSuite:
     Attributes:
         workloads: workloads that the suite runs one by one. Override them if the testbed cannot run them.
         phases: workloads that the suite runs one after another on one set-up.
+        load: a workload with an offered load that the testbed can carry, or None. Without it, it fits the same set-up.
         unsupported: a workload that the testbed cannot run, or None.
     """
 
@@ -47,6 +48,7 @@ class TestbedSuite:
         Workload(opcode=Opcode.SEND, qps=2, messages=(4096,)),
         Workload(),
     )
+    load: Workload | None = Workload(messages=(4096,), offered_bps=10**9)
     unsupported: Workload | None = None
 
     @pytest.fixture
@@ -174,6 +176,50 @@ class TestbedSuite:
         guard.account(guard.usage(result))
         assert guard.stopped_runs == 1
         assert 0 < guard.pause_seconds < 3.0
+
+    def test_an_offered_load_arrives_and_no_more(self, testbed: Testbed) -> None:
+        load = self._load()
+        measurement = _measured(testbed, load, 1).measurement
+        for name in sinks(load):
+            assert measurement.host(name).delivered_bps == pytest.approx(load.offered_bps, rel=0.2)
+        error = measurement.health.pacing_error_ratio
+        assert error is None or 0 <= error < 0.2
+
+    def test_latency_grows_from_quantile_to_quantile_inside_the_intervals(self, testbed: Testbed) -> None:
+        measurement = _measured(testbed, self._load(), 1).measurement
+        assert set(measurement.latency) == {flow.name for flow in flows(self._load())}
+        for latency in measurement.latency.values():
+            quantiles = (latency.median_seconds, latency.p99_seconds, latency.p999_seconds)
+            known = [value for value in quantiles if value is not None]
+            assert known
+            assert 0 < known[0] <= known[-1]
+            assert known == sorted(known)
+            intervals = (latency.median_interval, latency.p99_interval, latency.p999_interval)
+            for value, interval in zip(quantiles, intervals, strict=True):
+                assert interval is None or value is None or interval[0] <= value <= interval[1]
+            assert latency.sampled is None or latency.sampled > 0
+            assert latency.stall_seconds is None or 0 <= latency.stall_seconds <= measurement.window_seconds * 1.01
+
+    def test_a_load_can_change_from_phase_to_phase(self, testbed: Testbed) -> None:
+        load = self._load()
+        full, half = load.with_(offered_bps=0), load.with_(offered_bps=load.offered_bps // 2)
+        on = SetUp(made_for_all((full, load, half)))
+        for run, workload in enumerate((full, load, half, full), start=1):
+            measurement = _measured(testbed, workload, run, on=on).measurement
+            on = on.after(workload)
+            for name in sinks(workload):
+                delivered = measurement.host(name).delivered_bps
+                assert delivered is not None
+                if workload.offered_bps:
+                    assert delivered == pytest.approx(workload.offered_bps, rel=0.2)
+                else:
+                    assert delivered > 1.2 * load.offered_bps
+                    assert measurement.health.pacing_error_ratio is None
+
+    def _load(self) -> Workload:
+        if self.load is None:
+            pytest.skip("this testbed offers no load")
+        return self.load
 
     def test_a_run_on_its_own_leaves_no_set_up(self, testbed: Testbed) -> None:
         assert not _measured(testbed, self.workloads[0], 1).stands

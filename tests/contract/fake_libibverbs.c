@@ -85,7 +85,7 @@ static char device_name[] = "fake0";
 static void *devices[] = { device_name, NULL };
 static struct qp *qps[MAX];
 static struct mr *mrs[MAX];
-static int live, overflows;
+static int live, overflows, held;
 static char message[MAX_MESSAGE];
 
 /* For the test: objects not destroyed yet, completions lost. */
@@ -94,6 +94,9 @@ int fake_overflows(void) { return overflows; }
 
 /* For the test: let a queue pair take no work request any more. */
 void fake_shrink(uint32_t number) { qps[number]->cap.max_send_sge = 0; }
+
+/* For the test: carry out nothing while held. */
+void fake_hold(int hold) { held = hold; }
 
 static void *make(size_t size)
 {
@@ -248,7 +251,7 @@ static int carry_out(struct qp *qp, struct sending *item, int *status)
 
 static void work(void)
 {
-	for (int n = 0; n < MAX; n++) {
+	for (int n = 0; !held && n < MAX; n++) {
 		struct qp *qp = qps[n];
 
 		for (int i = 0; qp && i < ROUND && qp->state == RTS && qp->done < qp->posted; i++) {

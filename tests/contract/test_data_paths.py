@@ -3,103 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import random
-import threading
 import time
-from collections.abc import Callable
 from ctypes import CDLL
-from typing import Any
 
 import pytest
 
 from collie.agent.faults import AgentFault
 from collie.agent.paths import DataPath
 from collie.agent.pattern import GRH_BYTES
-from collie.agent.queues import build_queues
-from collie.agent.resources import End, Resources
-from collie.agent.totals import ATTENTION, RunTotals, Totals
-from collie.agent.used_end import UsedEnd
-from collie.agent.workload import parse_workload
-from tests.support.data_paths import GID, PATIENCE_SECONDS, TRAFFIC
-
-
-class Loopback:
-    """A flow from the device to itself, both ends in this process."""
-
-    def __init__(self, path: DataPath, *, content: bytes = b"", **workload: Any) -> None:
-        fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
-        parsed = parse_workload(fields)
-        self.totals = Totals({"a-a/requester": parsed.qps, "a-a/responder": parsed.qps})
-        self.read = RunTotals([self.totals])
-        self.resources = Resources(path.verbs, "fake0", 1, 0, GID)
-        try:
-            ends = [End(f"a-a/{role}", role, parsed.qps, parsed) for role in ("requester", "responder")]
-            self.resources.create(ends)
-            for end, peer in (ends, ends[::-1]):
-                self.resources.connect(end, self.resources.endpoint(peer))
-            self.source, self.sink = ends[::-1] if "READ" in parsed.opcodes else ends
-            for address in self.regions(self.source):
-                ctypes.memmove(address, content, len(content))
-        except BaseException:
-            self.resources.destroy()
-            raise
-        self.control, self._command = os.pipe()
-        slots = sum(end.queues for end in ends)
-        pair_words = {
-            pair.qp_num: layout.first_qp + number
-            for end, layout in zip(ends, self.totals.ends, strict=True)
-            for number, pair in enumerate(end.pairs)
-        }
-        self.traffic = path.traffic(slots, self.resources.cqs, self.totals.words, pair_words, self.control)
-        for end, layout in zip(ends, self.totals.ends, strict=True):
-            self.traffic.admit(build_queues(path.verbs, UsedEnd(end, parsed, parsed.qps), layout, 0))
-        self.traffic.begin()
-
-    def serve(self, until: Callable[[], bool]) -> None:
-        """Drive traffic until the totals, which another thread reads as the resident agent does, fulfil something."""
-        fulfilled = []
-
-        def watch() -> None:
-            end = time.monotonic() + PATIENCE_SECONDS
-            while not (observed := until()) and time.monotonic() < end:
-                time.sleep(0.001)
-            fulfilled.append(observed)
-            self.totals.words[ATTENTION] = 1
-            os.write(self._command, b"\n")
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        self.traffic.serve()
-        watcher.join()
-        os.read(self.control, 1)
-        self.totals.words[ATTENTION] = 0
-        assert fulfilled == [True], f"{self.requester}, {self.read.health()}"
-
-    @staticmethod
-    def regions(end: End) -> list[int]:
-        """Addresses of all memory regions of an end."""
-        assert end.buffers is not None
-        return [end.buffers.local(pair, mr)[0] for pair in range(end.qps) for mr in range(end.workload.mrs_per_qp)]
-
-    @property
-    def requester(self) -> dict[str, Any]:
-        return self.read.end("a-a/requester")
-
-    @property
-    def responder(self) -> dict[str, Any]:
-        return self.read.end("a-a/responder")
-
-    def close(self) -> int:
-        for descriptor in (self.control, self._command):
-            os.close(descriptor)
-        flushed = self.resources.quiesce(1.0)
-        self.resources.destroy()
-        return flushed
-
-
-def enough(loop: Loopback) -> Callable[[], bool]:
-    return lambda: loop.requester["qp_messages"]["min"] >= 200
+from collie.agent.resources import Resources
+from collie.agent.totals import ATTENTION
+from tests.support.data_paths import GID, TRAFFIC, Loopback, enough
 
 
 @pytest.mark.parametrize("name", TRAFFIC)
@@ -225,6 +140,28 @@ def test_a_command_that_waits_interrupts_traffic(path: DataPath, fake: CDLL) -> 
     loop.totals.words[ATTENTION] = 1
     loop.traffic.serve()
     assert loop.read.health()["iterations"] == 0
+    loop.close()
+
+
+def test_an_idle_loop_polls_for_a_moment_before_it_sleeps(path: DataPath, fake: CDLL) -> None:
+    """Asleep, a loop polls twice in 50 ms: 3000 polls would take longer than the test waits."""
+    loop = Loopback(path, opcode="WRITE", qps=1, spin_seconds=1000.0)
+    loop.serve(enough(loop))
+    fake.fake_hold(1)
+    begin = loop.read.health()["idle_polls"]
+    loop.serve(lambda: loop.read.health()["idle_polls"] >= begin + 3000)
+    fake.fake_hold(0)
+    loop.close()
+
+
+def test_a_loop_that_need_not_poll_sleeps(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="WRITE", qps=1)
+    loop.serve(enough(loop))
+    fake.fake_hold(1)
+    begin, polls = time.monotonic(), loop.read.health()["idle_polls"]
+    loop.serve(lambda: time.monotonic() > begin + 0.3)
+    assert loop.read.health()["idle_polls"] - polls < 1000, "of a CPU that polls only, they would be 100,000"
+    fake.fake_hold(0)
     loop.close()
 
 

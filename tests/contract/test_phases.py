@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from ctypes import CDLL
 from random import Random
@@ -140,6 +141,42 @@ def test_what_does_not_fit_the_set_up_is_refused_and_costs_nothing(
     sent, _ = run.phase(opcode="READ")
     assert sent["posted_messages"] == sent["delivered_messages"]
     run.close()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_each_phase_has_its_own_load_which_its_engines_share(
+    fork: Callable[..., Forked], path: DataPath, processes: int
+) -> None:
+    run = fork(processes, **MADE)
+    run.phase()
+    if not path.paces:
+        ends = [{**end, "workload": {**end["workload"], "offered_bps": 8_000_000}} for end in run.ends]
+        refused = run.ask("phase", ends=ends, verify=False)
+        assert refused["error"]["kind"] == "unsupported"
+        assert "only data path native can offer a flow less (offered_bps)" in refused["error"]["message"]
+        run.phase()
+        run.close()
+        return
+    for bps, qps in ((8_000_000, 5), (1_600_000, 2), (16_000_000, 3)):
+        began = time.monotonic()
+        run.start(messages=[1000], offered_bps=bps, qps=qps)
+        run.wait(lambda: run.requester["posted_messages"] >= 60)
+        sent, elapsed = run.requester["posted_bytes"], time.monotonic() - began
+        assert sent <= bps / 8 * elapsed + 1000 * qps
+        assert run.ask("stop", drain_seconds=PATIENCE_SECONDS)["drained"]
+        timed = run.engines.totals.times("a-a/requester", time.monotonic_ns())["latencies"]
+        assert sum(count for _, count in timed) > 0
+    sent, _ = run.phase()
+    assert sent["posted_messages"] == sent["completed_messages"]
+    run.close()
+
+
+def test_a_set_up_is_not_made_for_a_load_that_its_data_path_cannot_offer(
+    fork: Callable[..., Forked], path: DataPath
+) -> None:
+    prepared = fork(1, **{**MADE, "offered_bps": 8_000_000}).prepared
+    assert prepared["ok"] == path.paces
+    assert path.paces or prepared["error"]["kind"] == "unsupported"
 
 
 def test_a_shared_receive_queue_keeps_its_receives(fork: Callable[..., Forked]) -> None:

@@ -29,6 +29,7 @@ MANY = Mfs((Condition("qps", Op.AT_LEAST, 64), Condition("opcode", Op.EQUAL, "WR
 
 class TestFakeTestbed(TestbedSuite):
     __test__ = True
+    load = None
     unsupported = Workload(memory=Memory.GPU)
 
     @pytest.fixture
@@ -102,6 +103,7 @@ class TestDistributedPairs(TestbedSuite):
     """What is asked and answered is pickled as between processes."""
 
     __test__ = True
+    load = None
 
     @pytest.fixture
     def testbed(self, dask_cluster: distributed.LocalCluster) -> Iterator[ports.Testbed]:
@@ -112,6 +114,7 @@ class TestDistributedPairs(TestbedSuite):
 
 class TestLocalPairs(TestbedSuite):
     __test__ = True
+    load = None
 
     @pytest.fixture
     def testbed(self) -> Iterator[ports.Testbed]:

@@ -52,6 +52,7 @@ class TestSetUpOnHosts(TestbedSuite):
         Workload(opcode=Opcode.SEND, qps=2, messages=(4096,), **QUEUES),
     )
     workloads = (Workload(**QUEUES),)
+    load = Workload(messages=(64,), offered_bps=50_000, **QUEUES)  # 100 messages/s, a fifth of what the machines can do
 
     @pytest.fixture
     def testbed(self, pair: Pair) -> Iterator[ports.Testbed]:

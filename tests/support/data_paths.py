@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from collie.agent.library import Library, VerbsError
 from collie.agent.native import NativeVerbs
 from collie.agent.paths import DataPath
+from collie.agent.queues import build_queues
+from collie.agent.resources import End, Resources
+from collie.agent.totals import ATTENTION, RunTotals, Totals
 from collie.agent.traffic import Traffic
+from collie.agent.used_end import UsedEnd
+from collie.agent.workload import parse_workload
 
 GID = "0000:0000:0000:0000:0000:ffff:c000:0201"
 PATIENCE_SECONDS = 30.0
@@ -49,3 +59,88 @@ TRAFFIC: dict[str, dict[str, Any]] = {
 def python_path(library: str) -> DataPath:
     """The reference loop, over the same library: pyverbs itself has no place for a fake one."""
     return DataPath("python", NativeVerbs(Library(library)), partial(Traffic, VerbsError), "")
+
+
+class Loopback:
+    """A flow from the device to itself, both ends in this process. `timed` forbids the timing of rounds if False."""
+
+    def __init__(
+        self, path: DataPath, *, content: bytes = b"", timed: bool = True, spin_seconds: float = 0.0, **workload: Any
+    ) -> None:
+        fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
+        parsed = parse_workload(fields)
+        self.totals = Totals({"a-a/requester": parsed.qps, "a-a/responder": parsed.qps})
+        self.read = RunTotals([self.totals])
+        self.resources = Resources(path.verbs, "fake0", 1, 0, GID)
+        try:
+            ends = [End(f"a-a/{role}", role, parsed.qps, parsed) for role in ("requester", "responder")]
+            self.resources.create(ends)
+            for end, peer in (ends, ends[::-1]):
+                self.resources.connect(end, self.resources.endpoint(peer))
+            self.source, self.sink = ends[::-1] if "READ" in parsed.opcodes else ends
+            for address in self.regions(self.source):
+                ctypes.memmove(address, content, len(content))
+        except BaseException:
+            self.resources.destroy()
+            raise
+        self.control, self.command = os.pipe()
+        slots = sum(end.queues for end in ends)
+        pair_words = {
+            pair.qp_num: layout.first_qp + number
+            for end, layout in zip(ends, self.totals.ends, strict=True)
+            for number, pair in enumerate(end.pairs)
+        }
+        self.traffic = path.traffic(
+            slots, self.resources.cqs, self.totals.words, pair_words, self.control, spin_seconds
+        )
+        for end, layout in zip(ends, self.totals.ends, strict=True):
+            queues = build_queues(path.verbs, UsedEnd(end, parsed, parsed.qps), layout, 0)
+            for queue in queues.values():
+                queue.timed = queue.timed and timed
+            self.traffic.admit(queues)
+        self.traffic.begin()
+
+    def serve(self, until: Callable[[], bool]) -> None:
+        """Drive traffic until the totals, which another thread reads as the resident agent does, fulfil something."""
+        fulfilled = []
+
+        def watch() -> None:
+            end = time.monotonic() + PATIENCE_SECONDS
+            while not (observed := until()) and time.monotonic() < end:
+                time.sleep(0.001)
+            fulfilled.append(observed)
+            self.totals.words[ATTENTION] = 1
+            os.write(self.command, b"\n")
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        self.traffic.serve()
+        watcher.join()
+        os.read(self.control, 1)
+        self.totals.words[ATTENTION] = 0
+        assert fulfilled == [True], f"{self.requester}, {self.read.health()}"
+
+    @staticmethod
+    def regions(end: End) -> list[int]:
+        """Addresses of all memory regions of an end."""
+        assert end.buffers is not None
+        return [end.buffers.local(pair, mr)[0] for pair in range(end.qps) for mr in range(end.workload.mrs_per_qp)]
+
+    @property
+    def requester(self) -> dict[str, Any]:
+        return self.read.end("a-a/requester")
+
+    @property
+    def responder(self) -> dict[str, Any]:
+        return self.read.end("a-a/responder")
+
+    def close(self) -> int:
+        for descriptor in (self.control, self.command):
+            os.close(descriptor)
+        flushed = self.resources.quiesce(1.0)
+        self.resources.destroy()
+        return flushed
+
+
+def enough(loop: Loopback) -> Callable[[], bool]:
+    return lambda: loop.requester["qp_messages"]["min"] >= 200

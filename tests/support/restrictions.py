@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from collie.hosts.host_info import DeviceInfo, HostInfo, PortInfo, RdmaPort
+from collie.hosts.host_info import DataPathInfo, DeviceInfo, HostInfo, PortInfo, RdmaPort
 from collie.inventory.hosts import Host
 from collie.workloads.pruning import Restriction
 
@@ -16,6 +16,7 @@ def most(name: str, value: int) -> Restriction:
 def host(name: str, *, max_qp: int = 16_000, mtu: int = 4096, nodes: tuple[int, ...] = (), driver: str = "rxe") -> Any:
     ports = (PortInfo(1, "ACTIVE", mtu, None, "eth1", ()),)
     device = DeviceInfo("dev0", driver, None, None, ports, {"max_qp": max_qp, "max_qp_wr": 1024})
-    info = HostInfo("6.1", "3.11", {}, nodes, (device,), 1 << 30)
+    paths = {name: DataPathInfo(True, "", name) for name in ("native", "pyverbs")}
+    info = HostInfo("6.1", "3.11", paths, nodes, (device,), 1 << 30)
     port = RdmaPort("dev0", driver, 1, "eth1", 1, None, "", nodes)
     return Host(name, f"mgmt-{name}", "192.0.2.1", "dev0"), info, port

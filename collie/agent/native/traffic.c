@@ -1,8 +1,19 @@
 /* The traffic loop of collie/agent/traffic.py in C: the same rules, the same shared words, the same encoding of work
  * request ids. Python makes the verbs objects and lays out the work requests (native_traffic.py); this file only posts
- * and polls. It links against nothing but libc: the library's functions come as pointers. */
+ * and polls. It links against nothing but libc: the library's functions come as pointers.
+ *
+ * Only this loop offers a load and times rounds:
+ *
+ * 1. A round of a paced queue is due when the bytes before it, at the queue's rate, have had their time. It is posted
+ *    once it is due and the queue has room. It counts from when it was due, so a wait for room is part of its latency.
+ * 2. Rounds of a queue complete in the order of posting, so a ring of those that are timed suffices.
+ * 3. To read the clock costs as much as to post. It is read per timed round and, for gaps, once in a few polls that found
+ *    something. A paced loop reads it in each round. */
+
+#define _GNU_SOURCE
 
 #include <poll.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +31,11 @@ EXPORT const char collie_source[] = "collie-source:" SOURCE_DIGEST;
 enum { ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS, QUEUE_OUTSTANDING, QUEUE_LIMIT };
 enum { STRAGGLERS = 9, ERRORS, ERROR_WORDS = 32 };
 enum { POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED_BYTES, FAILED_QPS };
-enum { RETURNED_MESSAGES = 6, RETURNED_BYTES = 7 };
+enum { RETURNED_MESSAGES = 6, RETURNED_BYTES, ROUNDS_OUT, PROGRESS_AT };
+enum { LATENCIES = 10, GAPS = LATENCIES + 512 };
+
+/* As in histogram.py. */
+enum { SUB_BITS = 4, BUCKETS = 512 };
 
 /* As in queues.py. */
 enum { RECEIVE, SEND, SEND_END };
@@ -37,6 +52,11 @@ struct proof { /* what a completion of a flow with payload both ways proves to h
 	uint64_t messages;
 };
 
+struct timed { /* a round that is timed */
+	int64_t since;
+	uint64_t following; /* how many rounds later the next one is */
+};
+
 struct queue {
 	struct abi_object *target; /* queue pair, or shared receive queue */
 	void **chains;
@@ -45,8 +65,13 @@ struct queue {
 	int (*post)(void *target, void *wr, void **bad_wr);
 	uint64_t *totals; /* words of its flow's end */
 	uint64_t *pair_word;
+	struct timed *timed; /* ring of `limit` entries, NULL where a completion proves nothing */
+	double nanoseconds_per_byte; /* 0: not paced */
+	double stagger; /* share of a round by which it is behind the first queue of its flow */
 	uint64_t count; /* completions not settled yet, and their bytes */
 	uint64_t bytes;
+	uint64_t offered; /* bytes of the rounds posted so far */
+	int64_t due;
 	uint32_t chain_count;
 	uint32_t next;
 	uint32_t limit;
@@ -63,6 +88,13 @@ struct queue {
 	uint32_t return_count;
 	uint32_t returned;
 	uint32_t generation; /* of its work requests */
+	uint32_t timed_first;
+	uint32_t timed_count;
+	uint32_t until_posted; /* rounds to post, and to complete, up to the next one that is timed */
+	uint32_t until_completed;
+	uint32_t reported; /* rounds in the word of those that are outstanding */
+	uint32_t waiting;  /* among those that wait until a round is due */
+	uint32_t unused;
 };
 
 struct completion_queue {
@@ -84,15 +116,49 @@ struct traffic {
 	struct completion_queue *cqs;
 	struct pair *pairs;
 	struct pollfd *sleepers; /* one per completion queue, then the control descriptor */
+	struct queue **waiting; /* heap of queues with room, the one that is due first on top */
 	int (*get_cq_event)(void *channel, void **cq, void **cq_context);
 	void (*ack_cq_events)(void *cq, unsigned int events);
+	int64_t began;
+	int64_t now; /* when the clock was last read */
+	int64_t reviewed;
+	int64_t spin; /* nanoseconds for which it polls after something happened, before it sleeps */
+	uint64_t rounds; /* posted on timed queues since the last review, up to the last that was timed */
 	uint32_t queue_count;
 	uint32_t cq_count;
 	uint32_t pair_count;
 	uint32_t sending;
 	int32_t control;
-	uint32_t unused;
+	uint32_t waiting_count;
+	uint32_t paced;
+	uint32_t every; /* how many rounds there are to one that is timed */
+	uint32_t fresh; /* the clock has been read since the last poll that found something */
+	uint32_t busy;	/* polls in a row that found something */
 };
+
+/* All rounds are timed up to TIMED_PER_SECOND. Above, so few that the rate stays there, but one in MOST_EVERY. */
+enum { MOST_EVERY = 64, TIMED_PER_SECOND = 4096, REVIEW_NANOSECONDS = 50000000 };
+/* A gap may seem longer by the time of so many polls that found something. */
+enum { POLLS_PER_LOOK = 4 };
+/* A sleep may last this much longer than it was to. The loop polls without sleeping for so long before a round is due. */
+enum { SPIN_NANOSECONDS = 100000 };
+
+static int64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static int64_t look(struct traffic *t)
+{
+	if (!t->fresh) {
+		t->now = now();
+		t->fresh = 1;
+	}
+	return t->now;
+}
 
 static struct pair *find_pair(const struct traffic *t, uint32_t qp_num)
 {
@@ -109,12 +175,91 @@ static struct pair *find_pair(const struct traffic *t, uint32_t qp_num)
 	return &t->pairs[low];
 }
 
+EXPORT uint32_t collie_bucket(int64_t nanoseconds)
+{
+	uint64_t value = nanoseconds > 0 ? nanoseconds : 0;
+	uint32_t shift = value >> SUB_BITS ? 63 - SUB_BITS - __builtin_clzll(value) : 0;
+	uint64_t bucket = ((uint64_t)shift << SUB_BITS) + (value >> shift);
+
+	return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
 static void end_queue(struct queue *queue)
 {
 	if (queue->alive) {
 		queue->alive = 0;
 		queue->totals[FAILED_QPS]++;
+		if (queue->sends) {
+			queue->totals[ROUNDS_OUT] -= queue->reported;
+			queue->reported = 0;
+		}
 	}
+}
+
+static uint32_t common_divisor(uint32_t one, uint32_t other)
+{
+	while (other) {
+		uint32_t rest = one % other;
+
+		one = other;
+		other = rest;
+	}
+	return one;
+}
+
+/* How many rounds on the next one is timed. What has no common divisor with the cycle of the queue's requests, nor with
+ * the powers of two in which devices and loops batch, times each kind of round alike. */
+EXPORT uint32_t collie_next_timed(uint32_t every, uint32_t cycle)
+{
+	every |= 1;
+	while (common_divisor(every, cycle) != 1)
+		every += 2;
+	return every;
+}
+
+/* Time as many rounds as the rate of posting allows. */
+static void review(struct traffic *t)
+{
+	int64_t elapsed = t->now - t->reviewed;
+
+	if (elapsed < REVIEW_NANOSECONDS)
+		return;
+	double every = t->rounds * 1e9 / elapsed / TIMED_PER_SECOND;
+
+	t->every = every < 1 ? 1 : every > MOST_EVERY ? MOST_EVERY : every;
+	t->rounds = 0;
+	t->reviewed = t->now;
+}
+
+/* The heap of queues that wait. */
+static void push(struct traffic *t, struct queue *queue)
+{
+	uint32_t place = t->waiting_count++;
+
+	while (place && t->waiting[(place - 1) / 2]->due > queue->due) {
+		t->waiting[place] = t->waiting[(place - 1) / 2];
+		place = (place - 1) / 2;
+	}
+	t->waiting[place] = queue;
+	queue->waiting = 1;
+}
+
+static struct queue *pop(struct traffic *t)
+{
+	struct queue *first = t->waiting[0], *last = t->waiting[--t->waiting_count];
+	uint32_t place = 0, child;
+
+	while ((child = 2 * place + 1) < t->waiting_count) {
+		if (child + 1 < t->waiting_count && t->waiting[child + 1]->due < t->waiting[child]->due)
+			child++;
+		if (last->due <= t->waiting[child]->due)
+			break;
+		t->waiting[place] = t->waiting[child];
+		place = child;
+	}
+	t->waiting[place] = last;
+	first->waiting = 0;
+	return first;
 }
 
 static void post(struct traffic *t, struct queue *queue)
@@ -164,11 +309,115 @@ static uint64_t settle_returns(struct queue *queue)
 	return messages;
 }
 
+/* Set when the next round of a paced queue is due. */
+static void schedule(const struct traffic *t, struct queue *queue)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t n = 0; n < queue->posts; n++)
+		bytes += queue->chain_bytes[queue->next + n];
+	queue->due = t->began + (int64_t)((queue->offered + queue->stagger * bytes) * queue->nanoseconds_per_byte);
+	queue->offered += bytes;
+}
+
+static void time_round(struct traffic *t, struct queue *queue)
+{
+	struct timed *timed = &queue->timed[(queue->timed_first + queue->timed_count++) % queue->limit];
+
+	timed->since = queue->nanoseconds_per_byte ? queue->due : now();
+	timed->following = queue->until_posted = collie_next_timed(t->every, queue->chain_count / queue->posts);
+	t->rounds += queue->until_posted;
+}
+
+static void post_round(struct traffic *t, struct queue *queue)
+{
+	uint64_t *totals = queue->totals;
+
+	if (queue->timed && !--queue->until_posted)
+		time_round(t, queue);
+	queue->outstanding++;
+	for (uint32_t n = 0; n < queue->posts; n++) {
+		totals[POSTED_BYTES] += queue->chain_bytes[queue->next];
+		totals[POSTED_MESSAGES] += queue->batch;
+		post(t, queue);
+	}
+	if (queue->nanoseconds_per_byte)
+		schedule(t, queue);
+}
+
+static void report_outstanding(const struct traffic *t, struct queue *queue)
+{
+	uint32_t outstanding = queue->alive ? queue->outstanding : 0;
+
+	if (outstanding && !queue->totals[ROUNDS_OUT])
+		queue->totals[PROGRESS_AT] = t->now;
+	queue->totals[ROUNDS_OUT] += (int64_t)outstanding - queue->reported;
+	queue->reported = outstanding;
+}
+
+static int has_room(const struct traffic *t, const struct queue *queue)
+{
+	return queue->outstanding < queue->limit && t->sending && queue->alive;
+}
+
+/* Post what has room, of a paced queue what is due as well. Such a queue then waits, unless it is full. */
+static void post_rounds(struct traffic *t, struct queue *queue)
+{
+	int paced = queue->nanoseconds_per_byte != 0;
+
+	if (!queue->waiting) {
+		while (has_room(t, queue) && (!paced || queue->due <= t->now))
+			post_round(t, queue);
+		if (paced && has_room(t, queue))
+			push(t, queue);
+	}
+	if (queue->timed)
+		report_outstanding(t, queue);
+}
+
+/* Post the rounds that are due. Returns whether there were any. */
+static int post_due(struct traffic *t)
+{
+	int posted = 0;
+
+	while (t->waiting_count && t->waiting[0]->due <= t->now) {
+		post_rounds(t, pop(t));
+		posted = 1;
+	}
+	return posted;
+}
+
+static void end_round(struct traffic *t, struct queue *queue)
+{
+	queue->outstanding--;
+	if (queue->timed && !--queue->until_completed) {
+		const struct timed *timed = &queue->timed[queue->timed_first];
+
+		queue->totals[LATENCIES + collie_bucket(look(t) - timed->since)]++;
+		queue->until_completed = timed->following;
+		queue->timed_first = (queue->timed_first + 1) % queue->limit;
+		queue->timed_count--;
+	}
+}
+
+/* Something completed at the time that the clock shows. */
+static void progress(const struct traffic *t, uint64_t *totals)
+{
+	int64_t gap = t->now - (int64_t)totals[PROGRESS_AT];
+
+	if (gap > 0) {
+		totals[GAPS + collie_bucket(gap)]++;
+		totals[PROGRESS_AT] = t->now;
+	}
+}
+
 static void settle_sends(struct traffic *t, struct queue *queue)
 {
 	if (queue->count) {
 		uint64_t messages = queue->count * queue->messages_per_signal;
 
+		if (queue->timed && t->fresh)
+			progress(t, queue->totals);
 		*queue->pair_word += messages;
 		queue->totals[COMPLETED_MESSAGES] += messages;
 		if (queue->return_count)
@@ -182,14 +431,7 @@ static void settle_sends(struct traffic *t, struct queue *queue)
 		}
 	}
 	queue->count = queue->bytes = queue->listed = 0;
-	while (queue->outstanding < queue->limit && t->sending && queue->alive) {
-		queue->outstanding++;
-		for (uint32_t n = 0; n < queue->posts; n++) {
-			queue->totals[POSTED_BYTES] += queue->chain_bytes[queue->next];
-			queue->totals[POSTED_MESSAGES] += queue->batch;
-			post(t, queue);
-		}
-	}
+	post_rounds(t, queue);
 }
 
 static void failed(struct traffic *t, struct queue *queue, const struct abi_wc *wc)
@@ -235,7 +477,8 @@ static void account(struct traffic *t, const struct abi_wc *completions, int cou
 				++*find_pair(t, wc->qp_num)->word;
 		} else {
 			queue->bytes += wc->wr_id >> BYTES_SHIFT;
-			queue->outstanding -= kind == SEND_END;
+			if (kind == SEND_END)
+				end_round(t, queue);
 		}
 		if (!queue->listed) {
 			queue->listed = 1;
@@ -251,11 +494,13 @@ static void account(struct traffic *t, const struct abi_wc *completions, int cou
 		settle_sends(t, sends[i]);
 }
 
-static void sleep_until_event(struct traffic *t)
+static void sleep_until_event(struct traffic *t, int64_t nanoseconds)
 {
+	struct timespec limit = {0, nanoseconds};
+
 	for (uint32_t i = 0; i < t->cq_count; i++)
 		t->sleepers[i].revents = 0;
-	if (poll(t->sleepers, t->cq_count + 1, IDLE_MILLISECONDS) <= 0)
+	if (ppoll(t->sleepers, t->cq_count + 1, &limit, NULL) <= 0)
 		return;
 	for (uint32_t i = 0; i < t->cq_count; i++) {
 		void *cq, *context;
@@ -269,14 +514,6 @@ static void arm(struct traffic *t)
 {
 	for (uint32_t i = 0; i < t->cq_count; i++)
 		t->cqs[i].cq->context->ops.req_notify_cq(t->cqs[i].cq, 0);
-}
-
-static int64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 /* Find what to sleep on. */
@@ -304,9 +541,21 @@ EXPORT void collie_traffic_admit(struct traffic *t, uint32_t number)
 EXPORT void collie_traffic_begin(struct traffic *t)
 {
 	t->sending = 1;
-	for (uint32_t i = 0; i < t->queue_count; i++)
-		if (t->queues[i].sends)
-			settle_sends(t, &t->queues[i]);
+	t->paced = t->waiting_count = t->rounds = 0;
+	t->every = 1;
+	t->began = t->now = t->reviewed = now();
+	for (uint32_t i = 0; i < t->queue_count; i++) {
+		struct queue *queue = &t->queues[i];
+
+		if (!queue->sends)
+			continue;
+		if (queue->nanoseconds_per_byte) {
+			t->paced = 1;
+			schedule(t, queue);
+		}
+		queue->until_posted = queue->until_completed = 1 + i % MOST_EVERY;
+		settle_sends(t, queue);
+	}
 }
 
 /* Rounds of sends that have not completed yet, on queue pairs that still work. */
@@ -331,7 +580,12 @@ static int round_over_queues(struct traffic *t)
 
 		if (count < 0)
 			return count;
+		if (!count)
+			continue;
 		found += count;
+		t->fresh = 0;
+		if (t->busy++ % POLLS_PER_LOOK == 0)
+			look(t);
 		account(t, completions, count);
 	}
 	return found;
@@ -342,24 +596,41 @@ static int round_over_queues(struct traffic *t)
  * or the library's negative answer where polling failed. */
 EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 {
+	int64_t busy_at = now();
 	int armed = 0;
 
 	while (!__atomic_load_n(&t->words[ATTENTION], __ATOMIC_RELAXED)) {
+		int64_t idle = IDLE_MILLISECONDS * 1000000;
 		int found = round_over_queues(t);
 
 		if (found < 0)
 			return found;
+		if (t->paced && t->sending) {
+			t->now = now();
+			t->fresh = 1;
+			found += post_due(t);
+			if (t->waiting_count && t->waiting[0]->due - t->now < idle)
+				idle = t->waiting[0]->due - t->now;
+		}
+		review(t);
 		t->words[ITERATIONS]++;
 		if (drain_until && !found && !collie_traffic_outstanding(t))
 			return 1;
 		if (drain_until && now() > drain_until)
 			return 0;
-		if (found)
+		if (found) {
+			busy_at = t->now;
 			continue;
+		}
+		t->busy = 0;
 		t->words[IDLE_POLLS]++;
+		if (idle <= SPIN_NANOSECONDS || (t->spin && now() - busy_at < t->spin)) {
+			sched_yield(); /* on a host of few CPUs, the kernel's half of a software device needs this one */
+			continue;
+		}
 		/* A completion may have come before arming and raises no event: poll once more before sleeping. */
 		if (armed)
-			sleep_until_event(t);
+			sleep_until_event(t, t->paced && t->sending ? idle - SPIN_NANOSECONDS / 2 : idle);
 		else
 			arm(t);
 		armed = !armed;

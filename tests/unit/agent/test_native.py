@@ -16,7 +16,18 @@ from typing import Any
 
 import pytest
 
-from collie.agent import abi, cma_abi, compiler, native_traffic, queues, shared_object, totals, traffic, verbs
+from collie.agent import (
+    abi,
+    cma_abi,
+    compiler,
+    histogram,
+    native_traffic,
+    queues,
+    shared_object,
+    totals,
+    traffic,
+    verbs,
+)
 from collie.agent.build import build
 from collie.agent.faults import AgentFault
 from collie.agent.paths import DataPaths, load_native, load_pyverbs
@@ -54,6 +65,7 @@ HEADS = {"ibv_context", "ibv_qp", "rdma_cm_event"}
 SAME_IN_C = {"abi_wc": "ibv_wc", "abi_ops": "ibv_context_ops"}
 LOOP = {
     "proof": native_traffic.ProofStruct,
+    "timed": native_traffic.TimedStruct,
     "queue": native_traffic.QueueStruct,
     "completion_queue": native_traffic.CompletionQueueStruct,
     "pair": native_traffic.PairStruct,
@@ -149,8 +161,9 @@ def test_the_loops_in_c_and_in_python_share_layouts_and_numbers(tmp_path: Path) 
     lines = [line for name, structure in LOOP.items() for line in layout(name, structure)]
     names = (NATIVE / "traffic.c").read_text().split("/* The structures below")[0]
     shared = re.findall(r"\b[A-Z][A-Z_]{3,}\b", " ".join(re.findall(r"enum \{(.*?)\}", names)))
-    python: dict[str, Any] = {**vars(verbs), **vars(traffic), **vars(totals), **vars(queues)}
-    assert {"ATTENTION", "QUEUE_LIMIT", "RETURNED_BYTES", "QUEUE_MASK"} <= set(shared)
+    modules = (verbs, traffic, totals, queues, histogram)
+    python: dict[str, Any] = {name: value for module in modules for name, value in vars(module).items()}
+    assert {"ATTENTION", "QUEUE_LIMIT", "RETURNED_BYTES", "GAPS", "BUCKETS", "QUEUE_MASK"} <= set(shared)
     lines += [f'_Static_assert({name} == {python[name]}, "{name}");' for name in shared]
     assert check(tmp_path, '#include "traffic.c"', *lines) == ""
 

@@ -81,8 +81,7 @@ def test_an_agent_knows_every_field_that_a_controller_sends() -> None:
     assert set(FIELD_NAMES) - by_flows == {field.name for field in fields(Workload)} | set(IGNORED)
 
 
-def test_send_queues_are_always_full() -> None:
-    with pytest.raises(AgentFault) as failed:
-        parse_workload({"qp_type": "RC", "opcode": "SEND", "messages": [64], "offered_bps": 10**9})
-    assert failed.value.kind == "unsupported"
-    assert "keeps send queues full" in failed.value.message
+@pytest.mark.parametrize(("qp_type", "timed"), [("RC", True), ("UC", False), ("UD", False)])
+def test_only_acknowledged_completions_are_timed(qp_type: str, timed: bool) -> None:
+    workload = parse_workload({"qp_type": qp_type, "opcode": "SEND", "messages": [64], "offered_bps": 10**9})
+    assert workload.timed is timed

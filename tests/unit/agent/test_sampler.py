@@ -248,6 +248,25 @@ def test_a_flow_that_engines_share_is_the_sum_of_their_parts_and_its_spread_that
     assert (health["cpu_seconds"], health["cpu_user_seconds"], health["wait_seconds"]) == (3.0, 1.0, 0.25)
 
 
+def test_times_of_a_flow_are_those_of_all_engines() -> None:
+    run = run_of({"a-b/requester": 2, "b-a/responder": 1}, {"a-b/requester": {"timed": True}}, processes=2)
+    for number in (0, 1):
+        part = totals_of(run, number)
+        base = part.ends[0].base
+        part.words[base + totals.LATENCIES + 20] = 3
+        part.words[base + totals.LATENCIES + 511] = number
+        part.words[base + totals.GAPS] = 1
+        part.words[base + totals.ROUNDS_OUT] = 1 - number
+        part.words[base + totals.PROGRESS_AT] = 2_000_000_000 - 1_000_000_000 * number
+    flow = run.flows({}, 5.0)["a-b/requester"]
+    assert flow["latencies"] == [[20, 6], [31 << 30, 1]]
+    assert flow["gaps"] == [[0, 2]]
+    assert flow["open_gap"] == 3_000_000_000, "nothing is outstanding in the engine that stood still for longer"
+    assert run.flows({}, 1.0)["a-b/requester"]["open_gap"] == 0
+    other = run.flows({}, 5.0)["b-a/responder"]
+    assert [other[name] for name in report.TIMES] == [None, None, None]
+
+
 def test_a_phase_counts_only_the_queue_pairs_that_it_uses() -> None:
     run = run_of({"a-b/requester": 4, "b-a/requester": 2}, {}, processes=2)
     for number in (0, 1):

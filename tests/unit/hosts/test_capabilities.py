@@ -34,13 +34,18 @@ def test_transports_are_known_by_the_driver_of_the_pci_device(driver: str) -> No
     assert any(str(drop).startswith("qp_type UC: ") for drop in drops)
 
 
-def test_hosts_keep_send_queues_full() -> None:
+def test_only_the_native_data_path_can_offer_a_load() -> None:
     space = load_space("nsdi22")
     load = Ordered("offered_bps", 0, 10**11, (0, 10**10, 10**11), 0)
     space = dataclasses.replace(space, dimensions={**space.dimensions, "offered_bps": load})
-    pruned, drops = prune(space, capabilities([host("left"), host("right")]))
+    forced, info, port = host("right")
+    pruned, drops = prune(space, capabilities([host("left"), (forced, info, port)]))
+    assert pruned.dimensions["offered_bps"] == load
+    forced = dataclasses.replace(forced, data_path="pyverbs")
+    pruned, drops = prune(space, capabilities([host("left"), (forced, info, port)]))
     assert "offered_bps" not in pruned.dimensions
-    assert "offered_bps 1..100000000000: the agent keeps send queues full" in [str(drop) for drop in drops]
+    reason = "right drives traffic by pyverbs, which keeps send queues full"
+    assert f"offered_bps 1..100000000000: {reason}" in [str(drop) for drop in drops]
 
 
 def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:

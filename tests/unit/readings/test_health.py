@@ -216,3 +216,46 @@ def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
     assert generator_health(Workload(), {"a": a, "b": b}).driven
     some_receives = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.SEND,), messages=(1024, 1024))
     assert not generator_health(some_receives, {"a": a, "b": b}).driven
+
+
+def offered(seconds_per_second: float, engine: tuple[float, float, float] = (100.0, 60.0, 0.0)) -> GeneratorHealth:
+    """The health of a generator that is to post 8 Mbit/s, and posts this share of it."""
+    a = [
+        replace(
+            sample,
+            flows={
+                key: replace(totals, posted_bytes=int(1e6 * seconds_per_second * (sample.clock - 50.0)))
+                for key, totals in sample.flows.items()
+            },
+        )
+        for sample in host(50.0, {"a-b/requester": steady(1e6)}, engine=engine)
+    ]
+    b = host(9000.0, {"a-b/responder": None})
+    found: GeneratorHealth = measure(Workload(offered_bps=8_000_000), a, b).health
+    return found
+
+
+@pytest.mark.parametrize(("posted", "error"), [(1.0, 0.0), (0.9, 0.1), (1.02, 0.02)])
+def test_the_pacing_error_is_what_was_posted_off_the_offered_load(posted: float, error: float) -> None:
+    assert offered(posted).pacing_error_ratio == pytest.approx(error, abs=1e-4)
+
+
+def test_without_an_offered_load_there_is_no_pacing_error() -> None:
+    assert measure(Workload(), *unidirectional(steady(1e6), None)).health.pacing_error_ratio is None
+
+
+@pytest.mark.parametrize(
+    ("posted", "empty", "driven"),
+    [
+        (1.0, 90.0, True),  # a light load leaves queues empty
+        (0.8, 90.0, False),
+        (0.8, 0.0, True),  # the queue never ran empty: the device was the limit
+    ],
+)
+def test_a_generator_that_posts_too_little_into_empty_queues_is_to_blame(
+    posted: float, empty: float, driven: bool
+) -> None:
+    health = offered(posted, engine=(100.0, 5.0, empty))
+    assert health.driven is driven
+    if not driven:
+        assert health.reason == "host a: the posted load was 20% off, and 90% of the posts found the send queue empty"

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Latency and offered load on real verbs: what timing costs, what perftest says, how evenly a load is posted.
+
+    scripts/acceptance/latency.py overhead --rounds 9
+    scripts/acceptance/latency.py overhead --hosts HOSTS.yaml --rounds 9
+    scripts/acceptance/latency.py read --hosts HOSTS.yaml --rounds 5
+    scripts/acceptance/latency.py pacing --hosts HOSTS.yaml
+
+`overhead` compares the agent with one that times nothing, in turn. Without hosts it drives the fake device of the
+tests, which takes 0.4 us of the same CPU for a message, and the figure is CPU time per message. `read` compares the
+median of READs one at a time with that of `ib_read_lat`, which spins, and of `ib_read_lat -e`, which sleeps as the
+agent does. `pacing` measures a full queue, and offers 20, 50 and 80 % of what it moved. Prints tables, asserts nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+
+from benchmarks.agent_driver import Host, RemoteAgent, begin, ends, read_inventory
+from collie.agent.build import pack, sources
+from collie.agent.paths import load_native
+from collie.agent.totals import ATTENTION
+from collie.hosts.session import Archive
+from collie.readings.latency import Histogram
+from tests.support.data_paths import Loopback
+from tests.support.fake_libraries import compiled
+
+TIMED = ("collie/agent/queues.py", b"queue.timed = workload.timed", b"queue.timed = False")
+PLAIN: dict[str, Any] = {"qp_type": "RC", "mtu": 4096, "timeout": 18, "max_rd_atomic": 16, "max_dest_rd_atomic": 16}
+KEY = "a-b/requester"
+WARM_UP_SECONDS = 1.0
+PORTS = itertools.cycle(range(18600, 18700))
+LISTEN_SECONDS = 1.5
+READS = 200
+# bytes, iterations, t_min, t_max, t_typical, ...
+ROW = re.compile(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)", re.MULTILINE)
+
+
+def untimed() -> Archive:
+    """Return the agent without timing."""
+    files, (name, with_, without) = sources(), TIMED
+    assert with_ in files[name], f"{name} has changed"
+    return Archive.of(pack({**files, name: files[name].replace(with_, without)}))
+
+
+@contextmanager
+def two_agents(hosts: list[Host], archive: Archive | None = None) -> Iterator[list[RemoteAgent]]:
+    """Start an agent on each host."""
+    agents = [RemoteAgent(host, archive) for host in hosts]
+    try:
+        yield agents
+    finally:
+        for agent in agents:
+            agent.close()
+
+
+def window(agents: list[RemoteAgent], workload: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Run a workload. Return what its requester gained in the window, and the length of the window."""
+    for agent in agents:
+        agent.samples.clear()
+    try:
+        begin(agents, workload, ends(), data_path="native")
+        time.sleep(WARM_UP_SECONDS + seconds + 0.3)
+    finally:
+        for agent in agents:
+            agent.ask("destroy", deadline_seconds=60)
+    own = [sample for sample in agents[0].samples if sample["state"] == "running"]
+    first, last = next(each for each in own if each["clock"] >= own[0]["clock"] + WARM_UP_SECONDS), own[-1]
+    before, after = first["flows"][KEY], last["flows"][KEY]
+    gained: dict[str, Any] = {name: after[name] - before[name] for name in ("posted_bytes", "completed_messages")}
+    gained["seconds"] = last["clock"] - first["clock"]
+    gained["latencies"] = Histogram.between(before["latencies"] or (), after["latencies"] or ())
+    return gained
+
+
+def on_fake_device(library: Path, seconds: float, *, timed: bool, **workload: Any) -> float:
+    """Return the messages/s that the loop moves within this process."""
+    loop = Loopback(load_native(str(library)), timed=timed, **PLAIN, **workload)
+
+    def end() -> None:
+        loop.totals.words[ATTENTION] = 1
+        os.write(loop.command, b"\n")
+
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    began, used = time.monotonic(), time.process_time()
+    loop.traffic.serve()
+    used = time.process_time() - used
+    assert time.monotonic() - began >= seconds / 2
+    timer.join()
+    messages: int = loop.requester["completed_messages"]
+    loop.totals.words[ATTENTION] = 0
+    os.read(loop.control, 1)
+    loop.traffic.drain(5.0)
+    loop.close()
+    return messages / used
+
+
+@click.group()
+def main() -> None:
+    """Measure what the module says."""
+
+
+HOSTS = click.option("--hosts", type=click.Path(exists=True, path_type=Path), required=True)
+ROUNDS = click.option("--rounds", default=5, show_default=True)
+SECONDS = click.option("--seconds", default=3.0, show_default=True)
+
+
+@main.command()
+@click.option("--hosts", type=click.Path(exists=True, path_type=Path))
+@ROUNDS
+@SECONDS
+def overhead(hosts: Path | None, rounds: int, seconds: float) -> None:
+    """Messages/s with timing over those without it, in turn."""
+    cells = [{"opcode": opcode, "messages": [size], "qps": qps} for opcode in ("WRITE", "READ") for size, qps in CELLS]
+    click.echo("| opcode | bytes | queue pairs | timed | not timed | timed/not | ratios |\n|-|-|-|-|-|-|-|")
+    with tempfile.TemporaryDirectory() as folder:
+        library = compiled("libibverbs", Path(folder)) if hosts is None else None
+        for cell in cells:
+            rates = _alternate(hosts, library, cell, rounds, seconds)
+            ratios = sorted(timed / plain for timed, plain in rates)
+            timed, plain = (median(each) for each in zip(*rates, strict=True))
+            click.echo(
+                f"| {cell['opcode']} | {cell['messages'][0]} | {cell['qps']} | {timed:.0f} | {plain:.0f} "
+                f"| {median(ratios):.3f} | {ratios[0]:.3f} to {ratios[-1]:.3f} |"
+            )
+
+
+CELLS = ((64, 1), (64, 16), (4096, 1))
+
+
+def _alternate(
+    hosts: Path | None, library: Path | None, cell: Mapping[str, Any], rounds: int, seconds: float
+) -> list[tuple[float, float]]:
+    if library is not None:
+        return [
+            (
+                on_fake_device(library, seconds, timed=True, **cell),
+                on_fake_device(library, seconds, timed=False, **cell),
+            )
+            for _ in range(rounds)
+        ]
+    assert hosts is not None
+    found = read_inventory(hosts)
+    with two_agents(found) as timed, two_agents(found, untimed()) as plain:
+        each = [(window(timed, PLAIN | cell, seconds), window(plain, PLAIN | cell, seconds)) for _ in range(rounds)]
+    return [tuple(one["completed_messages"] / one["seconds"] for one in pair) for pair in each]  # type: ignore[misc]
+
+
+@main.command()
+@HOSTS
+@ROUNDS
+@SECONDS
+def read(hosts: Path, rounds: int, seconds: float) -> None:
+    """Median of READs one at a time: the agent, ib_read_lat, and ib_read_lat -e, in turn."""
+    found = read_inventory(hosts)
+    click.echo(
+        "| bytes | agent us | ib_read_lat us | ib_read_lat -e us | agent/spinning | agent/sleeping |\n|-|-|-|-|-|-|"
+    )
+    with two_agents(found) as agents:
+        for size in (64, 4096, 65536):
+            workload = PLAIN | {"opcode": "READ", "messages": [size], "send_wq_depth": 1}
+            ours, spins, sleeps = [], [], []
+            for _ in range(rounds):
+                quantile = window(agents, workload, seconds)["latencies"].quantile(0.5)
+                ours.append(quantile / 1e3)
+                spins.append(perftest(found, f"ib_read_lat -s {size} -n {READS} -F -m 4096 -u 18"))
+                sleeps.append(perftest(found, f"ib_read_lat -s {size} -n {READS} -F -m 4096 -u 18 -e"))
+            one, two, three = median(ours), median(spins), median(sleeps)
+            click.echo(f"| {size} | {one:.0f} | {two:.0f} | {three:.0f} | {one / two:.2f} | {one / three:.2f} |")
+
+
+def perftest(hosts: list[Host], program: str) -> float:
+    """Return the typical latency that perftest prints, in us.
+
+    On an emulated CPU it now and then prints `inf`, because it cannot measure the frequency. Then it runs again.
+    """
+    for _ in range(5):
+        if row := ROW.search(_perftest(hosts, program)):
+            return float(row.group(1))
+    raise click.ClickException(f"{program} printed no latency five times")
+
+
+def _perftest(hosts: list[Host], program: str) -> str:
+    server, client = hosts[1], hosts[0]
+    words = f"{program} -p {next(PORTS)}"
+    listening = subprocess.Popen(
+        server.argv(f"{words} -d {server.device} -x {server.gid_index}"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        time.sleep(LISTEN_SECONDS)
+        printed = client.run(f"{words} -d {client.device} -x {client.gid_index} {server.data_address}")
+        listening.wait(20)
+    finally:
+        listening.kill()
+        listening.wait()
+    return printed
+
+
+@main.command()
+@HOSTS
+@SECONDS
+def pacing(hosts: Path, seconds: float) -> None:
+    """Error of the posted load at 20, 50 and 80 % of what full queues move."""
+    click.echo("| opcode | bytes | queue pairs | full, Mbit/s | share | error | p50 ms | p99 ms |\n|-|-|-|-|-|-|-|-|")
+    cells = [("WRITE", 64, 1), ("WRITE", 4096, 1), ("WRITE", 64, 8), ("READ", 64, 1), ("READ", 4096, 1)]
+    with two_agents(read_inventory(hosts)) as agents:
+        for opcode, size, qps in cells:
+            workload = PLAIN | {"opcode": opcode, "messages": [size], "qps": qps, "send_wq_depth": 32}
+            full = window(agents, workload, seconds)
+            most = 8 * size * full["completed_messages"] / full["seconds"]
+            for share in (0.2, 0.5, 0.8):
+                offered = int(share * most)
+                found = window(agents, workload | {"offered_bps": offered}, seconds)
+                error = abs(8 * found["posted_bytes"] / found["seconds"] / offered - 1)
+                p50, p99 = (found["latencies"].quantile(each) for each in (0.5, 0.99))
+                words = [opcode, size, qps, f"{most / 1e6:.3f}", f"{share:.0%}", f"{error:.1%}"]
+                words += [f"{value / 1e6:.1f}" if value else "-" for value in (p50, p99)]
+                click.echo(f"| {' | '.join(map(str, words))} |")
+
+
+if __name__ == "__main__":
+    main()
