@@ -43,12 +43,10 @@ def interval(found: Interval) -> str:
 
 
 def latency(measured: Latency) -> str:
-    """Format a latency: `3.3 us median, 4.2 us for 99 %, 9.8 us for 99.9 %`."""
-    values = (measured.median_seconds, measured.p99_seconds, measured.p999_seconds)
-    if None in values:
-        return "unknown"
-    median, p99, p999 = (format_number(1e6 * (value or 0.0), ".4g") for value in values)
-    return f"{median} us median, {p99} us for 99 %, {p999} us for 99.9 %"
+    """Format the quantiles that are known: `3.3 us median, 4.2 us for 99 %, 9.8 us for 99.9 %`."""
+    values = {"median": measured.median_seconds, "for 99 %": measured.p99_seconds, "for 99.9 %": measured.p999_seconds}
+    known = [f"{format_number(1e6 * value, '.4g')} us {name}" for name, value in values.items() if value is not None]
+    return ", ".join(known) or "unknown"
 
 
 def times(factor: float) -> str:

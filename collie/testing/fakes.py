@@ -10,13 +10,22 @@ from typing import Any
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.bounds import Bound, packets_per_byte
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Watch, replayed
+from collie.detect.measurement import (
+    GeneratorHealth,
+    HostMeasurement,
+    Latency,
+    Measurement,
+    Sample,
+    Victim,
+    Watch,
+    replayed,
+)
 from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.workloads.feature import Mfs
-from collie.workloads.plan import hosts, shares, sinks
+from collie.workloads.plan import flows, hosts, shares, sinks
 from collie.workloads.pruning import Capabilities
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
@@ -30,6 +39,11 @@ FAKE_CATALOG = Catalog(
         Counter("level", "model", Unit.PERCENT, CounterKind.INFO, "cache", gauge=True),
     ),
 )
+
+
+WINDOW_SECONDS = 4.0
+USUAL_SECONDS = (1e-4, 2e-4, 3e-4)
+"""Latency of a healthy offered load that half, 99 % and 99.9 % of the messages do not exceed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,7 @@ class FakeTestbed:
         noise: relative spread of all readings.
         pause_counters: False for a NIC without pause counters.
         others: foreign uses of the ports.
+        victim: whether a plain flow runs beside every workload.
     """
 
     planted: Sequence[Planted] = ()
@@ -78,6 +93,7 @@ class FakeTestbed:
     phase_seconds: float = 5.0
     pause_counters: bool = True
     others: Sequence[ForeignUse] = ()
+    victim: bool = False
     measured: list[Workload] = field(default_factory=list)
     closed: int = 0
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -94,8 +110,9 @@ class FakeTestbed:
         return TestbedInfo("fake", "fake", FAKE_CATALOG, {"line_bps": self.line_bps}, True, fingerprints)
 
     def specification(self, workload: Workload) -> Bound:
-        """Return the line rate."""
-        return Bound(self.line_bps, self.line_bps / 8 * packets_per_byte(workload), "specification")
+        """Return the line rate, or the offered load of a port where that is lower."""
+        bps = min(self.line_bps, float(workload.offered_bps * workload.partners) or self.line_bps)
+        return Bound(bps, bps / 8 * packets_per_byte(workload), "specification")
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
         """Return the planted result of the workload."""
@@ -145,7 +162,29 @@ class FakeTestbed:
             for host in measured_hosts
         )
         wrong_bytes = 4096 if symptom is Symptom.WRONG_PAYLOAD else 0
-        return Measurement(measured_hosts, window_seconds=4.0, health=health, series=series, wrong_bytes=wrong_bytes)
+        return Measurement(
+            measured_hosts,
+            window_seconds=WINDOW_SECONDS,
+            health=health,
+            series=series,
+            wrong_bytes=wrong_bytes,
+            latency=self._latency(workload, observed, rng),
+            victim=self._victim(observed, rng) if self.victim else None,
+        )
+
+    def _latency(self, workload: Workload, observed: Planted | None, rng: Random) -> Mapping[str, Latency]:
+        """Return the latency of each flow at an offered load, and in a stall."""
+        symptom, severity = (observed.symptom, observed.severity) if observed else (None, 0.0)
+        if not workload.offered_bps and symptom is not Symptom.STALL:
+            return {}
+        slower = self._jitter(rng) / (1.0 - severity if symptom is Symptom.LATENCY else 1.0)
+        stall = WINDOW_SECONDS * severity if symptom is Symptom.STALL else 0.001
+        median, p99, p999 = (slower * usual for usual in USUAL_SECONDS)
+        return {flow.name: Latency(median, p99, p999, stall_seconds=stall) for flow in flows(workload)}
+
+    def _victim(self, observed: Planted | None, rng: Random) -> Victim:
+        lost = observed.severity if observed and observed.symptom is Symptom.VICTIM_LOSS else 0.0
+        return Victim(self.line_bps, self.line_bps * (1.0 - lost) * self._jitter(rng))
 
     def _host(self, name: str, workload: Workload, observed: Planted | None, rng: Random) -> HostMeasurement:
         receives = name in sinks(workload)

@@ -10,8 +10,10 @@ import pytest
 from collie import ports
 from collie.app.testbeds import open_testbed
 from collie.campaign.choice import TestbedChoice
+from collie.campaign.siblings import delivered
 from collie.detect.bounds import Bounds, Calibration
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import Loss, Thresholds, judge
+from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
 from collie.ports import Measured, SetupFailed
@@ -56,7 +58,7 @@ class TestSimulatedTestbed(TestbedSuite):
         return open_testbed(ADAPTERS, TestbedChoice(subsystem="F"), seed=1)
 
 
-@pytest.mark.parametrize("symptom", list(Symptom))
+@pytest.mark.parametrize("symptom", [each for each in Symptom if each not in {Symptom.LATENCY, Symptom.VICTIM_LOSS}])
 def test_a_planted_anomaly_shows_its_symptom_and_goes_with_a_condition(symptom: Symptom) -> None:
     testbed = FakeTestbed([Planted(MANY, symptom, 0.95)], pause_counters=symptom is not Symptom.LOSS)
     bounds = Bounds(testbed.specification, Calibration(), Space("none", {}))
@@ -69,6 +71,33 @@ def test_a_planted_anomaly_shows_its_symptom_and_goes_with_a_condition(symptom: 
     assert verdict(Workload(qps=64)) is symptom
     assert verdict(Workload(qps=63)) is None
     assert testbed.runs == 2
+
+
+def test_a_planted_latency_shows_beside_a_plain_sibling_at_the_same_load() -> None:
+    testbed = FakeTestbed([Planted(MANY, Symptom.LATENCY, 0.95)])
+    bounds = Bounds(testbed.specification, Calibration(), lambda workload: workload.with_(qps=8))
+
+    def measure(qps: int) -> tuple[Workload, Measurement]:
+        workload = Workload(qps=qps, offered_bps=10**10)
+        result = testbed.measure(workload, testbed.runs + 1)
+        assert isinstance(result, Measured)
+        return workload, result.measurement
+
+    plain, healthy = measure(8)
+    bounds.learn(plain, delivered(plain, healthy))
+    for qps, symptom in ((64, Symptom.LATENCY), (63, None)):
+        workload, found = measure(qps)
+        assert judge(workload, found, bounds.tightest(workload), Thresholds()).symptom is symptom
+
+
+def test_a_planted_loss_of_a_victim_shows_where_there_is_one() -> None:
+    testbed = FakeTestbed([Planted(MANY, Symptom.VICTIM_LOSS, 0.95)], victim=True)
+    for qps, symptom in ((64, Symptom.VICTIM_LOSS), (63, None)):
+        workload = Workload(qps=qps)
+        result = testbed.measure(workload, qps)
+        assert isinstance(result, Measured)
+        bound, thresholds = testbed.specification(workload), Thresholds(loss_of=Loss.OF_VICTIM)
+        assert judge(workload, result.measurement, bound, thresholds).symptom is symptom
 
 
 def test_a_fake_run_depends_on_its_seed_and_number_alone() -> None:

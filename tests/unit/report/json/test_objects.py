@@ -143,6 +143,9 @@ def test_real_hosts_are_described_as_recorded(summary: Summary) -> None:
     assert render_search(replace(HEADER, testbed=testbed), summary, 1.0)["testbed"] == testbed
 
 
+UNKNOWN_OF_A_BOUND = {"detail": "", "latency": None, "victim_bps": None}
+
+
 def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
     document = through_json(render_measure(judged))
     assert list(document) == [
@@ -161,7 +164,14 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
     assert b["tx_pause_ratio"] == 0.182
     assert b["counters"]["level"] == 50.0
     assert len(document["measurement"]["series"]) == 10
-    assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling", "detail": "", "latency": None, "victim_bps": None}
+    assert document["bound"] == {
+        "bps": 1e11,
+        "pps": 3e6,
+        "source": "plain sibling",
+        "detail": "",
+        "latency": None,
+        "victim_bps": None,
+    }
     assert document["verdict"]["symptom"] == "pause"
     assert document["plain_sibling"]["qps"] == 16
 
@@ -201,7 +211,14 @@ def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:
     assert (document["outcome"], document["problem"]) == ("setup_failed", "qp timeout: qp 3")
     assert document["measurement"] is None
     assert document["verdict"] is None
-    assert document["bound"] == {"bps": None, "pps": None, "source": "specification", "detail": "", "latency": None, "victim_bps": None}
+    assert document["bound"] == {
+        "bps": None,
+        "pps": None,
+        "source": "specification",
+        "detail": "",
+        "latency": None,
+        "victim_bps": None,
+    }
     refused = through_json(render_measure(replace(failed, result=Unsupported("no GPU", 0.5))))
     assert (refused["outcome"], refused["problem"]) == ("unsupported", "no GPU")
 
