@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -32,6 +33,8 @@ class _LimitsFile(Strict):
 class _SpaceFile(Strict):
     """This is no `Space`, because its parts can only be read together."""
 
+    based_on: str | None = None
+    """Another space. This file then has only what differs: its dimensions take the place of those of the same name."""
     limits: dict[str, Any] = Field(default_factory=dict)
     """Capacity of one host."""
     fixed: dict[str, Any] = Field(default_factory=dict)
@@ -42,20 +45,41 @@ class _SpaceFile(Strict):
 
 def load_space(name_or_path: str) -> Space:
     """Read a space."""
-    path = find(ContentKind.SPACE, name_or_path)
+    return _load(find(ContentKind.SPACE, name_or_path), ())
+
+
+def _load(path: Path, above: tuple[Path, ...]) -> Space:
     document = read_document(path)
     problems = Problems()
-    validate(document, _SpaceFile, problems)
+    read = validate(document, _SpaceFile, problems)
     limits = _limits(document, problems)
     dimensions = _dimensions(document, problems)
     fixed = _fixed(document, problems)
+    base = _base(document, read.based_on, (*above, path), problems) if read and read.based_on else None
     if problems or limits is None:
         raise ContentError(problems)
+    if base is not None:
+        limits = limits if document.part("limits") is not None else base.limits
+        fixed = {name: value for name, value in base.fixed.items() if name not in dimensions} | fixed
+        dimensions = {name: each for name, each in base.dimensions.items() if name not in fixed} | dimensions
     space = Space(path.stem, dimensions, limits, fixed)
     problems += _plain_problems(document, space)
     if problems:
         raise ContentError(problems)
     return space
+
+
+def _base(document: Document, named: str, above: tuple[Path, ...], problems: list[Problem]) -> Space | None:
+    """Load the space that a file is based on. A file beside it comes before a name."""
+    beside = above[-1].parent / named
+    try:
+        path = beside if beside.suffix in {".yaml", ".yml"} and beside.is_file() else find(ContentKind.SPACE, named)
+        if path not in above:
+            return _load(path, above)
+        problems.append(document.problem(f"based_on: {named} leads back here", "based_on"))
+    except ContentError as error:
+        problems.extend(document.problem(f"based_on: {each}", "based_on") for each in error.problems)
+    return None
 
 
 def _limits(document: Document, problems: list[Problem]) -> HostLimits | None:

@@ -1,0 +1,56 @@
+"""Spaces that are based on another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collie.content.spaces import load_space
+from collie.errors import ContentError
+
+LOAD = "offered_bps: {range: [0, 5Gbit], ladder: [0, 5Gbit], plain: 0}"
+
+
+def space(folder: Path, name: str, text: str) -> str:
+    path = folder / f"{name}.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_space_has_what_its_base_has_and_what_it_states(tmp_path: Path) -> None:
+    base, mine = (
+        load_space("nsdi22"),
+        load_space(space(tmp_path, "mine", f"based_on: nsdi22\ndimensions: {{{LOAD}}}\n")),
+    )
+    assert list(mine.dimensions) == [*base.dimensions, "offered_bps"]
+    assert mine.limits == base.limits
+    assert mine.name == "mine"
+
+
+def test_what_a_space_states_takes_the_place_of_its_base(tmp_path: Path) -> None:
+    own = "limits: {total_mrs: 7}\nfixed: {mtu: 1024}\ndimensions: {qps: {ladder: [1, 2], plain: 2}}\n"
+    mine = load_space(space(tmp_path, "mine", f"based_on: nsdi22\n{own}"))
+    assert mine.base.qps == 2
+    assert mine.base.mtu == 1024
+    assert "mtu" not in mine.dimensions
+    assert mine.limits.total_mrs == 7
+    again = load_space(
+        space(tmp_path, "again", "based_on: mine.yaml\ndimensions: {mtu: {ladder: [4096], plain: 4096}}\n")
+    )
+    assert again.base.mtu == 4096
+    assert "mtu" not in again.fixed
+
+
+def test_a_base_that_leads_back_is_refused(tmp_path: Path) -> None:
+    one = space(tmp_path, "one", f"based_on: two.yaml\ndimensions: {{{LOAD}}}\n")
+    space(tmp_path, "two", f"based_on: one.yaml\ndimensions: {{{LOAD}}}\n")
+    with pytest.raises(ContentError, match=r"two.yaml:1: based_on: one.yaml leads back here"):
+        load_space(one)
+
+
+def test_a_mistake_in_a_base_is_reported_where_the_base_is_named(tmp_path: Path) -> None:
+    space(tmp_path, "one", "dimensions: {qps: {ladder: [1, 2], plain: 3}}\n")
+    two = space(tmp_path, "two", f"based_on: one.yaml\ndimensions: {{{LOAD}}}\n")
+    with pytest.raises(ContentError, match=r"two.yaml:1: based_on: .*one.yaml:1: "):
+        load_space(two)
