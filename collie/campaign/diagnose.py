@@ -6,7 +6,8 @@ change *cures* if the changed workload is normal. The *steps* of a change are th
 Method.
 1. The workload and its changes to plain values run as phases of one set-up, first those that need no other set-up, the
    cheapest first. Once one looks as if it cures, the dearer ones are left out, unless every change is wanted.
-2. If none of them cures, the changes that need a set-up of their own follow, and then the values beyond the plain one.
+2. If none of them cures, or if every change is wanted, the changes that need a set-up of their own follow. If none of
+   these cures, the values beyond the plain one follow.
 3. If none cures, the workload has more than one cause. The change that helps most is kept, and the rest begins anew.
 4. The cheapest change that cures is measured again on a new set-up, with values between. The smallest one beyond which
    all cure is the advice. If the change does not cure again, the next cheapest follows.
@@ -88,7 +89,8 @@ class Diagnosis:
         kept: changes that help but do not cure, which all of `changes` include.
         advised: the smallest change of the cheapest dimension that cures. Every larger one that ran cures, too.
         repeated: whether the advised change itself ran on two set-ups. Otherwise the largest of its dimension did.
-        untried: dimensions whose change to plain traffic is dearer than one that cures, and was left out.
+        untried: dimensions whose change to plain traffic is dearer than one that cures, or needs another set-up, and
+            was left out.
     """
 
     run: JudgedRun
@@ -137,10 +139,12 @@ def _until_cure(
 ) -> Generator[Batch, Sequence[JudgedRun], tuple[JudgedRun, list[Change], list[_Variant]]]:
     """Measure changes of a workload round by round until one cures, with the workload itself unless it has its run.
 
-    Return the run of the workload, the changes, and the dearer ones of the last round that were left out.
+    Return the run of the workload, the changes, and those to plain values that were left out.
     """
     changes: list[Change] = []
-    for variants in _rounds(start, space):
+    phases, others, beyond = _rounds(start, space)
+    rounds = [[*phases, *others], beyond] if every else [phases, *([each] for each in others), beyond]
+    for number, variants in enumerate(rounds, start=1):
         left = sorted(variants, key=_expected_steps(space))
         while first is None or left:
             before = [start] if first is None else []
@@ -152,7 +156,7 @@ def _until_cure(
             changes += [_measured(each, run) for each, run in zip(left, runs, strict=False)]
             left = left[len(runs) :]
             if any(each.cures for each in changes):
-                return first, changes, left
+                return first, changes, [*left, *(each for later in rounds[number:-1] for each in later)]
     assert first is not None, "the first batch has the workload"
     return first, changes, []
 
@@ -180,13 +184,12 @@ def _advised(found: Diagnosis, start: Workload, left: Sequence[_Variant], space:
         left = []
 
 
-def _rounds(workload: Workload, space: Space) -> Iterator[list[_Variant]]:
-    """Yield the changes of a workload in the order in which they are tried."""
+def _rounds(workload: Workload, space: Space) -> tuple[list[_Variant], list[_Variant], list[_Variant]]:
+    """Return the changes to plain values on the set-up, those that need another one, and those beyond plain values."""
     simpler = list(_towards_plain(workload, space))
     phases = [each for each in simpler if _is_phase(each, workload, space)]
-    yield phases
-    yield from ([each] for each in sorted(simpler, key=lambda each: each.steps) if each not in phases)
-    yield list(_beyond_plain(workload, space))
+    others = sorted((each for each in simpler if each not in phases), key=lambda each: each.steps)
+    return phases, others, list(_beyond_plain(workload, space))
 
 
 def _is_phase(variant: _Variant, workload: Workload, space: Space) -> bool:

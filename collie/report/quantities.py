@@ -8,7 +8,14 @@ from typing import Any
 
 from collie.detect.interval import Interval
 from collie.detect.measurement import Latency, Victim
-from collie.workloads.units import format_bytes, format_count, format_list, format_number, format_rate
+from collie.workloads.units import (
+    format_bytes,
+    format_count,
+    format_list,
+    format_number,
+    format_rate,
+    format_short_seconds,
+)
 
 
 def rate(bits_per_second: float | None) -> str:
@@ -45,7 +52,7 @@ def interval(found: Interval) -> str:
 def latency(measured: Latency) -> str:
     """Format the quantiles that are known: `3.3 us median, 4.2 us for 99 %, 9.8 us for 99.9 %`."""
     values = {"median": measured.median_seconds, "for 99 %": measured.p99_seconds, "for 99.9 %": measured.p999_seconds}
-    known = [f"{format_number(1e6 * value, '.4g')} us {name}" for name, value in values.items() if value is not None]
+    known = [f"{format_short_seconds(value)} {name}" for name, value in values.items() if value is not None]
     return ", ".join(known) or "unknown"
 
 

@@ -90,7 +90,10 @@ def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
     for told, outcome, change in rows:
         yield Text(f"    {told:{width}}  {outcome}", "green" if change.cures else "dim")
     if found.untried:
-        yield Text(f"    not tried, because one that cures is cheaper: {', '.join(found.untried)}", "dim")
+        yield Text(
+            f"    not tried, because one that cures is cheaper or needs no other set-up: {', '.join(found.untried)}",
+            "dim",
+        )
     if (more := len(found.changes) - len(rows)) > 0:
         yield Text(f"    and {more} more, see --format json", "dim")
 

@@ -207,7 +207,8 @@ def traffic(judged: JudgedRun) -> str:
         if workload.get(name) != sibling.get(name) and has_effect(name, workload)
     ]
     opcodes = "/".join(workload.opcodes)
-    plain = [f"{name} {show(name, workload.get(name))}" for name in _SIZES if workload.get(name) == sibling.get(name)]
+    named = (*_SIZES, "offered_bps") if workload.offered_bps else _SIZES
+    plain = [f"{name} {show(name, workload.get(name))}" for name in named if workload.get(name) == sibling.get(name)]
     return f"{', '.join([f'{workload.qp_type} {opcodes}', *plain])}: {', '.join(differences) or 'plain traffic'}"
 
 

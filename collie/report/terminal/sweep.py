@@ -10,7 +10,7 @@ from collie.app.sweeps import Swept
 from collie.campaign.sweep import Cliff, Point, Sweep
 from collie.report.quantities import packet_rate, percent, rate, runs, show
 from collie.report.terminal.summary import Line, styled
-from collie.workloads.units import format_count, format_seconds
+from collie.workloads.units import format_count, format_seconds, format_short_seconds
 
 _HEADS = ("delivered", "packets", "of bound", "pause", "median", "99 %", "verdict")
 
@@ -84,7 +84,7 @@ def _cells(found: Sweep, point: Point) -> tuple[str, ...]:
 
 
 def _microseconds(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"{1e6 * seconds:.4g} us"
+    return "unknown" if seconds is None else format_short_seconds(seconds)
 
 
 def _row(cells: tuple[str, ...], widths: list[int]) -> str:
