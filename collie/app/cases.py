@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from collie.app.adapters import Adapters
 from collie.campaign.choice import SearchChoice, TestbedChoice
@@ -67,6 +68,14 @@ def workload_of_perftest(line: str, space: Space) -> Workload:
     for remark in reading.remarks:
         logger.warning("%s: %s", line, remark)
     return reading.workload
+
+
+def with_values(workload: Workload, values: Mapping[str, Any], space: Space) -> Workload:
+    """Return a workload with other values. Raises `UsageError` if the space does not hold it then."""
+    changed = workload.with_(**values)
+    if wrong := space.complaints(changed):
+        raise UsageError("--fix: " + "; ".join(complaint for _, complaint in wrong))
+    return changed
 
 
 def common_choice(choices: Sequence[tuple[str, SearchChoice]]) -> SearchChoice:

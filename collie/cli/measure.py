@@ -12,7 +12,7 @@ from collie.campaign.events import Silence
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
 from collie.cli.options import print_json, print_safety
-from collie.cli.rerun import perftest_lines_option, rerun_choice, rerun_options
+from collie.cli.rerun import fixed_values, fixes_option, perftest_lines_option, rerun_choice, rerun_options
 from collie.errors import UsageError
 from collie.report.json.objects import render_measures, with_safety
 from collie.report.terminal.summary import render_measurement
@@ -22,6 +22,7 @@ from collie.wiring import ADAPTERS
 @click.command("measure", cls=CollieCommand)
 @click.argument("names", metavar="[WORKLOAD]...", nargs=-1, type=ANOMALY)
 @perftest_lines_option
+@fixes_option
 @click.option(
     "--phases",
     type=click.IntRange(min=1),
@@ -35,6 +36,7 @@ def command(
     /,
     names: tuple[str, ...],
     lines: tuple[str, ...],
+    fixes: tuple[str, ...],
     phases: int | None,
     output: str,
     **_options: Any,
@@ -51,6 +53,7 @@ def command(
 
     \b
     collie measure nsdi22-01
+    collie measure nsdi22-08 --fix qps=64
     collie measure my-workload.yaml --hosts hosts.yaml --format json
     collie measure --perftest 'ib_write_bw -s 4096' --perftest 'ib_read_bw -s 4096'
     """
@@ -61,6 +64,8 @@ def command(
     choice = cases.common_choice(choices) if choices else rerun_choice(SearchChoice(), ctx)
     space = inputs.narrowed_space_of(ADAPTERS, choice)
     asked = [load(space) for _, _, load in named] + [cases.workload_of_perftest(line, space) for line in lines]
+    if values := fixed_values(fixes):
+        asked = [cases.with_values(each, values, space) for each in asked]
     with sessions.open_session(ADAPTERS, choice, Silence()) as session:
         catalog = session.testbed.info.catalog
         measured = session.measure_all(asked, phases) if len(asked) > 1 else [session.measure(asked[0])]

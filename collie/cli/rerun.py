@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from typing import Any
 
 import click
 
 from collie.campaign.choice import SearchChoice
-from collie.cli.complete import content
+from collie.cli.complete import content, dimensions
 from collie.cli.options import Decorator, changed_testbed, noise_seed_option, run_options, safety_limits, together
 from collie.content.locate import ContentKind
+from collie.workloads.narrowing import parse_fixes
 
 perftest_option = click.option(
     "--perftest", "line", metavar="LINE", help="A perftest command line in place of a workload."
@@ -17,6 +20,20 @@ perftest_option = click.option(
 perftest_lines_option = click.option(
     "--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line. Repeatable."
 )
+
+fixes_option = click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    metavar="DIM=VALUE",
+    help="Change a value of that workload.",
+    shell_complete=dimensions("="),
+)
+
+
+def fixed_values(words: Iterable[str]) -> dict[str, Any]:
+    """Parse `--fix`. `message_bytes` fixes the size of all messages, as on an axis of a sweep."""
+    return parse_fixes(word.replace("message_bytes=", "messages=", 1) for word in words)
 
 
 def rerun_options(gives: str = "the plain values", default: str = "as in search") -> Decorator:

@@ -22,11 +22,10 @@ from collie.cli.options import (
     require_writable,
 )
 from collie.cli.progress import ConsoleProgress
-from collie.cli.rerun import perftest_option, rerun_choice, rerun_options
+from collie.cli.rerun import fixed_values, fixes_option, perftest_option, rerun_choice, rerun_options
 from collie.errors import UsageError
 from collie.report.terminal import sweep as words
 from collie.wiring import ADAPTERS
-from collie.workloads.narrowing import parse_fixes
 
 _FIGURES = (".svg", ".png")
 _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
@@ -48,14 +47,7 @@ _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
 )
 @click.option("--workload", "name", metavar="WORKLOAD", type=ANOMALY, help="What the axes vary.  [default: plain]")
 @perftest_option
-@click.option(
-    "--fix",
-    "fixes",
-    multiple=True,
-    metavar="DIM=VALUE",
-    help="Change a value of that workload.",
-    shell_complete=complete.dimensions("="),
-)
+@fixes_option
 @click.option(
     "--halvings",
     type=click.IntRange(0, 12),
@@ -94,7 +86,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     earlier = _earlier(record, resume=options["resume"])
     then, load = cases.workload_given(ADAPTERS, options["name"], options["line"])
     choice = rerun_choice(then or SearchChoice(), ctx)
-    fixes = _fixes(options["fixes"])
+    fixes = fixed_values(options["fixes"])
     base = load(inputs.narrowed_space_of(ADAPTERS, choice)).with_(**fixes)
     wanted = SweepChoice(
         options["x"], options["y"], base, tuple(fixes), options["halvings"], record, against.path if against else None
@@ -148,11 +140,6 @@ def _earlier(record: Path, *, resume: bool) -> SweepRecord | None:
     if not record.exists():
         raise UsageError(f"there is no {record} to go on with; leave --resume out, or name the -o of that sweep")
     return read_sweep(record)
-
-
-def _fixes(words: tuple[str, ...]) -> dict[str, Any]:
-    """Parse `--fix`. `message_bytes` fixes the size of all messages, as on an axis."""
-    return parse_fixes(word.replace("message_bytes=", "messages=", 1) for word in words)
 
 
 def _write(swept: Swept, path: Path, against: SweepRecord | None) -> None:

@@ -107,3 +107,14 @@ def test_an_application_that_is_fast_everywhere_is_told_so(capsys: pytest.Captur
 def test_one_workload_is_to_be_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["diagnose", *words]) == 2
     assert "name one workload, or paste one command line" in capsys.readouterr().err
+
+
+def test_advice_is_applied_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["measure", "nsdi22-08", "--noise", "0"]) == 0
+    assert "anomalous: low throughput" in capsys.readouterr().out
+    assert run(["measure", "nsdi22-08", "--noise", "0", "--fix", "qps=64"]) == 0
+    text = capsys.readouterr().out
+    assert "qps 64" in text.splitlines()[0]
+    assert "\nnormal\n" in text
+    assert run(["measure", "nsdi22-08", "--fix", "message_bytes=1MiB"]) == 2
+    assert "--fix: message" in capsys.readouterr().err

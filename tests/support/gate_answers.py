@@ -16,7 +16,7 @@ ANSWER = GateAnswer(
     headline="gate failed: 1 new, 1 still there, 1 healthy",
     baseline="base",
     candidate="--subsystem F",
-    differences=("subsystem.firmware: 22.31 and 22.28",),
+    differences=("subsystem.firmware: 22.31 in the baseline, 22.28 in the candidate",),
     cases=(
         case(Change.NEW, "nsdi22-10", "Very many queue pairs send pause"),
         case(Change.STILL, "base-a1", "Small WRITEs lose throughput"),

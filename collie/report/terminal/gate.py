@@ -12,7 +12,7 @@ from collie.campaign.gate.summary import DETAILED, ORDER, CaseResult, GateSummar
 from collie.campaign.safety import SafetyRecord
 from collie.detect.compare import Change, Comparison, Effect, Spread
 from collie.detect.reading import RunReading, Sign
-from collie.inventory.fingerprint import HostDifference
+from collie.inventory.fingerprint import HostDifference, show
 from collie.report.json.objects import SCHEMA_VERSION, Json, features, plain, render_differences, render_safety
 from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_number, format_seconds
@@ -53,6 +53,14 @@ class GateContext:
 def headline(summary: GateSummary, context: GateContext) -> str:
     """Return the answer in one line."""
     return f"gate {summary.answer(inconclusive_fails=context.inconclusive_fails)}"
+
+
+def under_test(context: GateContext) -> Iterator[str]:
+    """Yield each field that differs and changes results, with the value of either side."""
+    for host in context.differences:
+        for each in host.differences:
+            if each.changes_results:
+                yield f"{each.field}: {show(each.a)} in the baseline, {show(each.b)} in the candidate"
 
 
 def neighbours(summary: GateSummary) -> str:
@@ -112,7 +120,7 @@ def _spread(found: Spread, form: str) -> str:
 
 def render_gate_text(summary: GateSummary, context: GateContext) -> str:
     """Return the final text of a gate."""
-    lines = [headline(summary, context)]
+    lines = [headline(summary, context), *(f"    {each}" for each in under_test(context))]
     for change in DETAILED:
         for result in summary.anomalies(change):
             lines += ["", *_case_lines(result, context)]
@@ -146,9 +154,7 @@ def answer_of(summary: GateSummary, context: GateContext) -> GateAnswer:
         headline=headline(summary, context),
         baseline=context.baseline,
         candidate=context.candidate,
-        differences=tuple(
-            str(each) for host in context.differences for each in host.differences if each.changes_results
-        ),
+        differences=tuple(under_test(context)),
         cases=tuple(_answered(result, context) for change in ORDER for result in summary.anomalies(change)),
         notes=(neighbours(summary), searched(summary), effort(summary)),
     )

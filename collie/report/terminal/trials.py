@@ -11,6 +11,7 @@ from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
 from collie.report.quantities import percent, rate, runs
 from collie.search.anomaly import differences
+from collie.workloads.units import format_count
 
 _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
 _NAMED = 5
@@ -30,7 +31,10 @@ def trial_lines(
 ) -> Iterator[TerminalLine]:
     """Yield the result of a reproduction. `changed` is None if the original testbed is not on record."""
     symptom = reproduction.symptom.words
-    yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
+    refuted = sum(reproduction.explains(control) is False for control in reproduction.controls)
+    of_all = f"{refuted} of {format_count(len(reproduction.controls), 'control')}"
+    but = f", but it still shows in {of_all}: see below" if refuted else ""
+    yield TerminalLine(f"reproduced: {reproduction.answer}{but}", _STYLES[reproduction.answer])
     yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
     yield from _set_up(reproduction)
     for verdict in reproduction.trial.verdicts:
@@ -127,9 +131,8 @@ def _counters(reproduction: Reproduction) -> Iterator[TerminalLine]:
             others = f"other counters are raised: {_raised(now)}" if now.raised else "no counter is raised"
             yield TerminalLine(f"{others}; when it was found: {_raised(at_discovery.signature)}", "bold yellow")
         case None:
-            yield TerminalLine(
-                "no counter is above what healthy runs read, now or when it was found: they do not tell", "dim"
-            )
+            text = "no counter is above what some healthy run of the search reached, now or when it was found"
+            yield TerminalLine(f"{text}, so they are not compared", "dim")
 
 
 def _raised(signature: Signature) -> str:

@@ -306,6 +306,9 @@ def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Rep
     still = replace(reproduction.controls[0], readings=reproduction.trial.readings)
     found = replace(reproduction, controls=(still,), uncontrolled=())
     assert through_json(render_reproduction("nsdi22-01", found))["controls"][0]["explains"] is False
+    assert render_trials("nsdi22-01", found, ()).splitlines()[0] == (
+        "reproduced: yes, but it still shows in 1 of 1 control: see below"
+    )
     assert render_trials("nsdi22-01", found, ()).splitlines()[-4:-2] == [
         "without qps >= 64 (opcode WRITE and qps 8): pause in 2 of 3 runs, normal in 0, inconclusive in 1",
         "    still shows without qps >= 64: that condition does not explain it",
