@@ -61,6 +61,8 @@ class Record:
                 return getattr(self._anomalies[name], field)
             case ["runs", number, "hosts", host, field]:
                 return getattr(self._measurement(int(number)).host(host), field)
+            case ["runs", number, "latency", flow, field]:
+                return getattr(self._measurement(int(number)).latency[flow], field)
             case ["runs", number, "counters", counter]:
                 return self._measurement(int(number)).counter(counter)
             case ["runs", number, "victim", field]:

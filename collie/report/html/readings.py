@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from collie.detect.measurement import Measurement
 from collie.ports import RunRecord
 from collie.report.html.representative_runs import measurement_of
 from collie.report.quantities import packet_rate, percent, rate
 from collie.workloads.plan import sinks
+from collie.workloads.units import format_short_seconds
+from collie.workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class CounterComparison:
-    """One reading of a host here and in the plain sibling. `field` is its name in `HostMeasurement`."""
+    """One reading here and in the plain sibling.
 
-    host: str
-    field: str
+    Attributes:
+        subject: host, flow, or `victim`.
+        source: where the reading stands in a measurement, such as `hosts/b/delivered_bps`.
+    """
+
+    subject: str
+    source: str
     title: str
     here: float | None
     here_text: str
@@ -75,7 +83,7 @@ _KINDS = (
 
 
 def readings_of(displayed: RunRecord, sibling: RunRecord | None) -> Iterator[CounterComparison]:
-    """Yield the readings of every host, host A first."""
+    """Yield the readings of every host, host A first, then latencies at an offered load, then the victim."""
     here, beside = measurement_of(displayed), measurement_of(sibling)
     receiving = sinks(displayed.workload)
     sibling_receiving = sinks(sibling.workload) if sibling else ()
@@ -89,10 +97,37 @@ def readings_of(displayed: RunRecord, sibling: RunRecord | None) -> Iterator[Cou
             none = kind.received and host.host not in sibling_receiving
             yield CounterComparison(
                 host.host,
-                kind.field,
+                f"hosts/{host.host}/{kind.field}",
                 kind.title,
                 value,
                 kind.write(value),
                 None if none else other,
                 "none" if none else kind.write(other),
             )
+    if here is not None:
+        yield from _latencies(displayed.workload, here, beside)
+        yield from _victim(here, beside)
+
+
+_QUANTILES = (("median_seconds", "half of the messages within"), ("p99_seconds", "99 % of the messages within"))
+
+
+def _latencies(workload: Workload, here: Measurement, beside: Measurement | None) -> Iterator[CounterComparison]:
+    """Yield the latency of each flow. With full send queues it only tells their length."""
+    if not workload.offered_bps:
+        return
+    for flow, latency in here.latency.items():
+        for field, title in _QUANTILES:
+            value = getattr(latency, field)
+            if value is not None:
+                other = getattr(beside.latency.get(flow), field, None) if beside else None
+                text = "none" if other is None else format_short_seconds(other)
+                source = f"latency/{flow}/{field}"
+                yield CounterComparison(flow, source, title, value, format_short_seconds(value), other, text)
+
+
+def _victim(here: Measurement, beside: Measurement | None) -> Iterator[CounterComparison]:
+    if here.victim is None:
+        return
+    value, other = here.victim.beside_bps, beside.victim.beside_bps if beside and beside.victim else None
+    yield CounterComparison("victim", "victim/beside_bps", "receives", value, rate(value), other, rate(other))

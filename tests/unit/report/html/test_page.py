@@ -253,7 +253,7 @@ def test_sentence_tables_and_picture_quote_one_run() -> None:
         store.add_anomaly(replace(anomaly, severity=severity, reason=reason, telling=telling))
         (view,) = campaign_view(store, ReportContext(space=SPACE)).findings
         assert view.run == run, "another workload can be the one that was confirmed"
-        quoted = {row.here for row in view.readings if row.field == "tx_pause_ratio"}
+        quoted = {row.here for row in view.readings if row.source.endswith("/tx_pause_ratio")}
         assert quoted == {severity}
         ((_, samples),) = next(trace for trace in view.traces if trace.name == "pressure").hosts
         (row,) = view.counters
