@@ -1,11 +1,9 @@
 """Acceptance of `collie sweep` on the lab: 16 sizes of RC WRITE, SEND and READ, against perftest over the same sizes.
 
-    python scripts/acceptance/sweep.py [--sizes 64,128,...] [--rounds 1] [--seconds 2] [--events]
+    python scripts/acceptance/sweep.py [--sizes 64,128,...] [--rounds 1] [--seconds 2]
 
 The lab must be up. Prints the time of each sweep, the rates of both programs size by size, and the median ratio.
-perftest runs the same workload (`collie.perftest`), as its client on host a and its server on host b. With --events it
-sleeps until a completion, as the agent does on a software device. Without it polls, and on an emulated machine takes
-the one CPU from the device.
+perftest runs the same workload (`collie.perftest`), as its client on host a and its server on host b.
 """
 
 from __future__ import annotations
@@ -52,28 +50,26 @@ def swept(opcode: Opcode, sizes: list[int], folder: Path) -> tuple[dict[int, flo
     return rows, time.monotonic() - began
 
 
-def perftest(workload: Workload, hosts: dict[str, Host], folder: Path, seconds: int, more: str) -> float:
+def perftest(workload: Workload, hosts: dict[str, Host], folder: Path, seconds: int) -> float:
     """Return the rate of perftest for a workload, in bits/s, or 0 if it does not tell."""
     case = in_perftest("size", workload, None, Mfs(()), SPACE)
     (pair,) = case.anomaly.pairs
-    server = _begin(pair.server, hosts, folder, seconds, more)
+    server = _begin(pair.server, hosts, folder, seconds)
     time.sleep(1.0)
-    client = _begin(pair.client, hosts, folder, seconds, more)
+    client = _begin(pair.client, hosts, folder, seconds)
     said, _ = client.communicate(timeout=60)
     server.communicate(timeout=60)
     row = next((line.split() for line in said.splitlines() if line.split()[:1] == [str(workload.messages[0])]), None)
     return float(row[3]) * 1e9 if row else 0.0
 
 
-def _begin(
-    command: PerftestCommand, hosts: dict[str, Host], folder: Path, seconds: int, more: str
-) -> subprocess.Popen[str]:
+def _begin(command: PerftestCommand, hosts: dict[str, Host], folder: Path, seconds: int) -> subprocess.Popen[str]:
     host = hosts[command.role]
     values = {"DEVICE": host.device, "GID": "1", "NODE": "0"}
     settings = {f"{name}_{role.upper()}": value for role in hosts for name, value in values.items()}
     settings["ADDRESS_B"] = str(hosts["b"].data_address)
     shell = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-    text = f"{shell}; {command_line(command, 0, str(seconds))}{more}"
+    text = f"{shell}; {command_line(command, 0, str(seconds))}"
     words = [*shlex.split(ssh(host, folder)), "-p", str(host.port), f"{host.user}@{host.address}", text]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -84,7 +80,6 @@ def main() -> int:
     parser.add_argument("--sizes", type=lambda text: [int(each) for each in text.split(",")], default=list(SIZES))
     parser.add_argument("--rounds", type=int, default=1, help="of each perftest, of which the median counts")
     parser.add_argument("--seconds", type=int, default=2)
-    parser.add_argument("--events", dest="more", action="store_const", const=" --events", default="")
     options = parser.parse_args()
     inventory = load_inventory(Path(str(lab.status().inventory)))
     pair = inventory.pairs[0]
@@ -101,8 +96,7 @@ def main() -> int:
             for size, rate in rates.items():
                 room = Headroom(SPACE, ("messages",))
                 workload = room.make(SPACE.base.with_(opcode=opcode, messages=(size,)))
-                runs = [perftest(workload, hosts, folder, options.seconds, options.more) for _ in range(options.rounds)]
-                theirs = median(runs)
+                theirs = median(perftest(workload, hosts, folder, options.seconds) for _ in range(options.rounds))
                 if theirs:
                     ratios.append(rate / theirs)
                 print(f"  {size:>8} {rate / 1e6:9.1f} Mbit/s, perftest {theirs / 1e6:9.1f}", flush=True)
