@@ -9,7 +9,7 @@ import click
 from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
-from collie.cli.options import safety_options, testbed_options
+from collie.cli.options import narrowing_options, safety_options, testbed_options
 from collie.cli.search import run_search
 from collie.content.locate import ContentKind
 
@@ -45,22 +45,7 @@ _OF_A_SEARCH: dict[str, Any] = {
     help="Recipe of the search, with `loss_of: victim`.",
     shell_complete=complete.content(ContentKind.RECIPE),
 )
-@click.option(
-    "--fix",
-    "fixes",
-    multiple=True,
-    metavar="DIM=VALUE",
-    help="Fix a dimension.",
-    shell_complete=complete.dimensions("="),
-)
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="DIM<=VALUE",
-    help="Limit an ordered dimension.",
-    shell_complete=complete.dimensions("<="),
-)
+@narrowing_options
 @click.option(
     "--budget", metavar="4h|45m|300runs", help="Budget: a time, or a number of runs.  [default: the recipe's]"
 )

@@ -137,13 +137,7 @@ run_options = together(
     testbed_options,
 )
 
-space_options = together(
-    click.option(
-        "--space",
-        metavar="NAME|FILE",
-        help="Space of workloads, or an application.  [default: nsdi22; soft-roce for devices rxe*]",
-        shell_complete=content(ContentKind.SPACE),
-    ),
+narrowing_options = together(
     click.option(
         "--fix",
         "fixes",
@@ -160,6 +154,16 @@ space_options = together(
         help="Limit an ordered dimension.",
         shell_complete=complete.dimensions("<="),
     ),
+)
+
+space_options = together(
+    click.option(
+        "--space",
+        metavar="NAME|FILE",
+        help="Space of workloads, or an application.  [default: nsdi22; soft-roce for devices rxe*]",
+        shell_complete=content(ContentKind.SPACE),
+    ),
+    narrowing_options,
 )
 
 
