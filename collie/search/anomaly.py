@@ -279,6 +279,10 @@ _COUNTED = {
     "recv_wq_depth": ("receive queue entry", "receive queue entries", ""),
     "total_send_wqes": ("send queue entry", "send queue entries", " in all"),
     "total_recv_wqes": ("receive queue entry", "receive queue entries", " in all"),
+    "nic_qps": ("queue pair", "queue pairs", " on one NIC"),
+    "nic_mrs": ("memory region", "memory regions", " on one NIC"),
+    "nic_send_wqes": ("send queue entry", "send queue entries", " on one NIC"),
+    "nic_recv_wqes": ("receive queue entry", "receive queue entries", " on one NIC"),
     "max_rd_atomic": ("outstanding READ or atomic", "outstanding READs or atomics", " per queue pair"),
     "max_dest_rd_atomic": ("inbound READ or atomic", "inbound READs or atomics", " per queue pair"),
 }

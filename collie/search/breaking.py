@@ -8,12 +8,11 @@ from itertools import chain, combinations
 from typing import Any
 
 from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.feature import PRODUCTS, Condition, Mfs, feature_value
+from collie.workloads.feature import SOURCES, Condition, Mfs, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
 
-_FACTORS = {**PRODUCTS, "total_qps": ("direction", "qps")}
-"""The dimensions to change, one at a time, to break a condition on a product."""
+_SIZES = frozenset(name for name, made_of in SOURCES.items() if "messages" in made_of)
 
 
 def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Workload | None:
@@ -45,8 +44,8 @@ def _candidates(workload: Workload, condition: Condition, space: Space) -> list[
         varied = [workload.with_(**{name: value}) for value in _values(space, name)]
         plain = space.base.get(name)
         return sorted(varied, key=lambda w: (w.get(name) != plain, -_distance(w, condition)))
-    if name in _FACTORS:
-        varied = [workload.with_(**{factor: v}) for factor in _FACTORS[name] for v in _values(space, factor)]
+    if name in SOURCES and name not in _SIZES:
+        varied = [workload.with_(**{source: v}) for source in SOURCES[name] for v in _values(space, source)]
     else:
         varied = list(_other_segments(workload, space))
     return sorted(varied, key=lambda w: (-_distance(w, condition), _changes(w, workload)))

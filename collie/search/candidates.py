@@ -19,7 +19,7 @@ from collie.search.hypotheses import Hypotheses
 from collie.search.limits import CandidateLimits
 from collie.search.plainness import Plainness
 from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.feature import PRODUCTS
+from collie.workloads.feature import feature_value
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import EVEN, Workload
@@ -172,9 +172,10 @@ def _by_other_means(space: Space, simplest: Workload) -> Iterator[dict[str, Any]
     for one, other in (("memory", "peer_memory"), ("numa_node", "peer_numa_node")):
         if one in space.dimensions and other in space.dimensions and simplest.get(one) != simplest.get(other):
             yield {one: simplest.get(other), other: simplest.get(one)}
-    for first, second in PRODUCTS.values():
-        yield from _trades(space, simplest, first, second)
-        yield from _trades(space, simplest, second, first)
+    for other in ("mrs_per_qp", "recv_wq_depth", "send_wq_depth"):
+        yield from _trades(space, simplest, "qps", other)
+        yield from _trades(space, simplest, other, "qps")
+    yield from _fewer_flows(space, simplest)
     yield from _other_entries(space, simplest)
 
 
@@ -187,6 +188,20 @@ def _trades(space: Space, simplest: Workload, fewer: str, more: str) -> Iterator
         enough = [step for step in other.ladder if step * value >= product]
         if value < simplest.get(fewer) and enough:
             yield {fewer: value, more: enough[0]}
+
+
+def _fewer_flows(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
+    """Yield changes to fewer flows with at least as many queue pairs on the NIC."""
+    qps = space.dimensions.get("qps")
+    odd = [name for name in ("loopback", "direction") if simplest.get(name) != space.base.get(name)]
+    if not isinstance(qps, Ordered) or not odd or not all(name in space.dimensions for name in odd):
+        return
+    for names in dict.fromkeys((*((name,) for name in odd), tuple(odd))):
+        fewer = simplest.with_(**{name: space.base.get(name) for name in names})
+        each = feature_value(fewer, "nic_qps") // fewer.qps
+        enough = [count for count in qps.ladder if count * each >= feature_value(simplest, "nic_qps")]
+        if enough:
+            yield {**{name: fewer.get(name) for name in names}, "qps": enough[0]}
 
 
 def _other_entries(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:

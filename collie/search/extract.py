@@ -12,11 +12,11 @@ Algorithm.
 1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
 2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most. If half of them contain it,
    either answer excludes half. Among equal candidates the plainest is run, so the finding becomes simpler.
-3. *Settle* when the answers of all candidates are nearly certain. The most probable hypothesis is the set. A workload
-   drawn inside it is *rehearsed* on the set-up that stands.
+3. *Settle* when the answers of all candidates are nearly certain. The most probable hypothesis is the set. Workloads
+   drawn inside it are *rehearsed* on the set-up that stands.
 4. *Draw* fresh workloads inside the set. Their runs are its claim: "shows in k of n". A healthy one is evidence, too.
    Where it changes the set, the algorithm goes on at 2 and the claim is counted anew.
-5. At the limit of runs the questions end. The most probable set keeps its claim if every fresh run bears it out.
+5. At the limit of time the questions end. The most probable set keeps its claim if every fresh run bears it out.
 
 Invariant. The finding lies inside every hypothesis. Each hypothesis has a show rate s, and a healthy run multiplies its
 odds by about 1 - s where it covers the run. So the MFS covers a healthy run only if every alternative fits worse.
@@ -72,7 +72,7 @@ _OVERLOOKED = 0.05
 """Chance that all runs of a probe miss an anomaly that does not always show."""
 _BREAKINGS = 20
 """Number of workloads that break a condition from which a check is drawn."""
-_REHEARSALS = 1
+_REHEARSALS = 3
 """Number of workloads drawn inside a settled set on a set-up that stands, before the claim takes another one."""
 _DRAWS = 20
 """Draws of a fresh workload outside the known anomalies."""
@@ -130,6 +130,7 @@ class MfsExtraction:
         self._policy, self._around = policy, around
         self._rng = Random(stable_text(finding))
         self._asked = self._surprised_at = 0
+        self._spent = 0.0
         self._doubted: Candidate | None = None
         self._open: Candidate | None = None
         self._settled = self._finished = self._began = False
@@ -141,10 +142,10 @@ class MfsExtraction:
 
     @property
     def is_over(self) -> bool:
-        """Whether the claim is finished, or the limit of runs is reached and the set cannot be claimed as it is."""
+        """Whether the claim is finished, or the limit of time is reached and the set cannot be claimed as it is."""
         claimable = bool(self.mfs.conditions) and all(self.fresh)
         most = self._policy.most_runs + _CLAIM_DRAWS * self._policy.fresh_runs
-        return self._finished or (self._is_late and not claimable) or self._asked >= most
+        return self._finished or (self._is_late and not claimable) or self._spent >= most
 
     def questions(self) -> Probes[None]:
         """Ask until the set is settled. The probes of one set-up can be its phases."""
@@ -152,7 +153,7 @@ class MfsExtraction:
             yield from self._begin()
             self._open = self._question()
         while not self._is_late and self._open is not None:
-            yield from self._run(self._open)
+            yield from self._run(self._open, min(1.0, self._around.cost(self._open.workload)))
             self._open = self._question()
         if self._is_late:
             self._open = None
@@ -183,8 +184,8 @@ class MfsExtraction:
 
     @property
     def _is_late(self) -> bool:
-        """Whether the limit of runs is reached. Then nothing is asked, and one healthy fresh run ends it all."""
-        return self._asked >= self._policy.most_runs
+        """Whether the limit of time is reached. Then nothing is asked, and one healthy fresh run ends it all."""
+        return self._spent >= self._policy.most_runs
 
     def _begin(self) -> Probes[None]:
         before, around = list(self._around.measured()), self._around
@@ -198,8 +199,10 @@ class MfsExtraction:
         self._candidates = Candidates(around.space, limits, self._rng, lambda probe: not around.known(probe))
         self._began = True
 
-    def _run(self, probe: Candidate) -> Probes[Verdict | None]:
+    def _run(self, probe: Candidate, cost: float = 1.0) -> Probes[Verdict | None]:
+        """Run a probe, and return its verdict. The cost is in runs with a set-up of their own."""
         self._asked += 1
+        self._spent += cost
         self._ran.add(probe.workload)
         verdict = yield probe.workload
         self._learn(probe, verdict)

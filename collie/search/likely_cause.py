@@ -107,7 +107,7 @@ _BOTH_WAYS: Final = ("direction == bidirectional",)
 _READ: Final = ("opcode == READ",)
 _LOOPBACK: Final = ("loopback == true",)
 _BATCH: Final = ("wqe_batch >=",)
-_MANY_QPS: Final = ("qps >=", "total_qps >=")
+_MANY_QPS: Final = ("qps >=", "total_qps >=", "nic_qps >=")
 
 _CAUSES: Final = (
     _Cause(
@@ -133,12 +133,12 @@ _CAUSES: Final = (
         ("send wqe", "pci"),
         (_BOTH_WAYS, _READ, ("sge_count >=",)),
     ),
-    _Cause("address translations do not stay on chip", ("translation",), (("total_mrs >=", "mrs_per_qp >="),)),
+    _Cause("address translations do not stay on chip", ("translation",), (("nic_mrs >=", "total_mrs >=", "mrs_per_qp >="),)),
     _Cause("receives posted in large batches are not prefetched in time", ("receive wqe cache",), (_BATCH,)),
     _Cause(
         "the receives of many or long queues do not stay on chip",
         ("receive wqe cache",),
-        (("recv_wq_depth >=", "total_recv_wqes >="),),
+        (("recv_wq_depth >=", "nic_recv_wqes >=", "total_recv_wqes >="),),
     ),
     _Cause("pending READ requests do not stay on chip", ("read request",), (_READ, (*_MANY_QPS, *_BATCH))),
     _Cause("queue pair contexts do not stay on chip", ("context cache",), (_MANY_QPS,)),

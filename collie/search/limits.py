@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.feature import DERIVED, PRODUCTS, Condition, Op, feature_value
+from collie.workloads.feature import DERIVED, FLOWS, Condition, Op, feature_value, sources
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload, reader
 
@@ -35,6 +35,9 @@ _DERIVED_SHARE = 0.5
 """Prior weight of a feature of several dimensions, relative to one dimension."""
 _MEAN_SHARE = 0.8
 """Likewise of the mean of the messages, which often cannot be told from the smallest or the largest."""
+_ON_A_NIC = ("nic_qps", "nic_mrs", "nic_recv_wqes", "nic_send_wqes")
+_SPLIT = 0.03
+"""Prior chance that a split of the entries is excluded. Their sizes nearly always say it better."""
 _FINEST_STEP = 1.3
 """Lower limit of the ratio between neighbouring thresholds on a product."""
 
@@ -123,6 +126,7 @@ def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
                     if value != present:
                         depends = value == dimension.plain or name in _TRANSPORT
                         chance = _AWAY if depends else _AWAY / 2
+                        chance = _SPLIT if name == "sge_split" else chance
                         yield Limit(name, Op.EQUAL, (value,), np.array([-np.inf, 0.5]), _spread([chance]))
             case Ordered():
                 yield from _sides(name, dimension.ladder, finding, space, 1.0)
@@ -143,10 +147,10 @@ def _derived(space: Space) -> Iterator[tuple[str, Sequence[int]]]:
     for feature, names in (("gpu_hosts", ("memory", "peer_memory")), ("far_hosts", ("numa_node", "peer_numa_node"))):
         if all(name in varied for name in names):
             yield feature, (0, 1, 2)
-    for feature, (first, second) in PRODUCTS.items():
-        one, other = varied.get(first), varied.get(second)
-        if isinstance(one, Ordered) and isinstance(other, Ordered):
-            yield feature, _thinned(sorted({a * b for a in one.ladder for b in other.ladder}))
+    for feature in _ON_A_NIC:
+        free = [name for name in sources(feature) if name in varied]
+        if len(free) > 1 and all(name in varied for name in sources(feature) if name not in FLOWS):
+            yield feature, _thinned(space.values(feature))
 
 
 def _thinned(values: Sequence[int]) -> tuple[int, ...]:

@@ -112,8 +112,9 @@ class Extraction:
         fresh_runs: runs inside the finished set, drawn anew, that its claim counts.
         accepting: times that a simpler workload without a clear margin must reproduce the anomaly to become the
             finding.
-        most_runs: limit on runs for one anomaly, plain siblings not counted. Beyond it, only the claim of the set that
-            is most probable then is finished, as long as every fresh run bears it out.
+        most_runs: limit on runs for one anomaly, plain siblings not counted. A phase counts as its share of the time of
+            a run with a set-up of its own. Beyond it, only the claim of the set that is most probable then is finished,
+            as long as every fresh run bears it out.
     """
 
     repeats: Count = 1

@@ -25,20 +25,32 @@ DERIVED: Mapping[str, Callable[[Workload], int]] = {
     "total_mrs": lambda w: w.qps * w.mrs_per_qp,
     "total_recv_wqes": lambda w: w.qps * w.recv_wq_depth,
     "total_send_wqes": lambda w: w.qps * w.send_wq_depth,
+    "nic_qps": lambda w: w.qps * _ends(w),
+    "nic_mrs": lambda w: w.qps * _ends(w) * w.mrs_per_qp,
+    "nic_recv_wqes": lambda w: w.qps * (w.partners + w.loopback) * w.recv_wq_depth,
+    "nic_send_wqes": lambda w: w.qps * (w.partners + w.loopback) * w.send_wq_depth,
 }
 """`gpu_hosts` and `far_hosts` count the hosts with buffers in GPU memory or on another socket. `total_qps` counts
-both directions and all partners of a host, other totals one flow.
+both directions and all partners of a host, other totals one flow. `nic_...` count what the busiest NIC holds for all
+flows. A network flow has one of its ends there, loopback has both. One end of a flow sends and the other receives.
 """
 
-PRODUCTS: Mapping[str, tuple[str, str]] = {
+
+def _ends(workload: Workload) -> int:
+    return workload.directions * workload.partners + 2 * workload.loopback
+
+
+FLOWS = ("direction", "loopback", "requesters", "responders")
+"""The dimensions that decide how many flows a NIC has ends of."""
+
+SOURCES: Mapping[str, tuple[str, ...]] = {
     "total_mrs": ("qps", "mrs_per_qp"),
     "total_recv_wqes": ("qps", "recv_wq_depth"),
     "total_send_wqes": ("qps", "send_wq_depth"),
-}
-"""The two factors of a derived feature that is a product."""
-
-SOURCES: Mapping[str, tuple[str, ...]] = {
-    **PRODUCTS,
+    "nic_qps": ("qps", *FLOWS),
+    "nic_mrs": ("qps", "mrs_per_qp", *FLOWS),
+    "nic_recv_wqes": ("qps", "recv_wq_depth", "loopback", "requesters", "responders"),
+    "nic_send_wqes": ("qps", "send_wq_depth", "loopback", "requesters", "responders"),
     "min_message_bytes": ("messages",),
     "max_message_bytes": ("messages",),
     "mean_message_bytes": ("messages",),

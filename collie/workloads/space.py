@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from random import Random
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from collie.workloads.constraint import VERBS, Constraint, HostLimits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
-from collie.workloads.feature import SOURCES, Condition, Mfs, Op
+from collie.workloads.feature import SOURCES, Condition, Mfs, Op, feature_value, sources
 from collie.workloads.setup import TRAFFIC, Changes, misfit
 from collie.workloads.units import format_value
 from collie.workloads.workload import FIELD_NAMES, Workload
@@ -104,6 +105,16 @@ class Space:
             case Ordered(ladder=ladder):
                 return ladder
         return ()
+
+    def values(self, feature: str) -> list[Any]:
+        """Return the values that the steps of its dimensions give a feature, a derived one in order."""
+        if steps := self.ladder(feature):
+            return list(steps)
+        varied = [name for name in sources(feature) if name in self.dimensions]
+        mixtures = product(*(self.dimensions[name].candidates() for name in varied))
+        made = (self.base.with_(**dict(zip(varied, values, strict=True))) for values in mixtures)
+        found = dict.fromkeys(feature_value(workload, feature) for workload in made)
+        return sorted(found) if feature in SOURCES else list(found)
 
     def log10_size(self) -> float:
         """Return the decimal logarithm of the number of workloads, before constraints."""

@@ -5,13 +5,12 @@ Widths are in percent, so that a strip fills a wide window and a narrow one. Hei
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from collie.report.quantities import show
-from collie.workloads.feature import PRODUCTS, Condition, Mfs, Op, feature_value
+from collie.workloads.feature import Condition, Mfs, Op, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -22,6 +21,8 @@ _NARROW, _WIDE = 320.0, 520.0
 _NAME, _ROW, _CELL_HEIGHT = 20.0, 62.0, 16.0
 _CHARACTER = 7.7  # wider than in most fonts
 _APART = 8.0
+_MOST_ENDS = {"total_mrs": 1, "nic_mrs": 4}
+"""Multiple of the memory regions that a space allows for one flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +87,9 @@ def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
 def _steps(feature: str, space: Space) -> Sequence[Any]:
     if feature.endswith(("_message_bytes", "_segment_bytes")):
         feature = "messages"
-    if feature in PRODUCTS:
-        one, other = (_steps(name, space) for name in PRODUCTS[feature])
-        most = space.limits.total_mrs if feature == "total_mrs" else math.inf
-        return sorted({product for a in one for b in other if (product := a * b) <= most})
-    if feature == "total_qps":
-        return sorted({count * directions for count in _steps("qps", space) for directions in (1, 2)})
-    if feature in {"gpu_hosts", "far_hosts"}:
-        return (0, 1, 2)
-    dimension = space.dimensions.get(feature)
-    if dimension is None:
-        return (feature_value(space.base, feature),)
-    return space.ladder(feature) or dimension.candidates()
+    values = space.values(feature)
+    ends = _MOST_ENDS.get(feature)
+    return [value for value in values if value <= ends * space.limits.total_mrs] if ends else values
 
 
 def _spread(steps: Sequence[Any], most: int) -> list[Any]:

@@ -16,7 +16,7 @@ from collie.search.extract import Extracted, extract
 from collie.search.fresh_runs import Surroundings
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Memory, Opcode, QpType, Workload
+from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
 from tests.support.extractions import NORMAL, SHOWS, SPACE, never, planted, planted_at, run
 
 SEEDS = range(1, 9)
@@ -65,11 +65,18 @@ def test_a_mix_of_short_and_long_messages_is_found() -> None:
 
 
 def test_two_thresholds_whose_product_matters_become_one() -> None:
-    mfs = Mfs((Condition("total_mrs", Op.AT_LEAST, 12288), Condition("max_message_bytes", Op.AT_MOST, 1024)))
+    mfs = Mfs((Condition("nic_mrs", Op.AT_LEAST, 12288), Condition("max_message_bytes", Op.AT_MOST, 1024)))
     found, _ = run(SPACE.base.with_(qps=24, mrs_per_qp=1024, messages=(512,)), planted(mfs))
-    total = next(condition for condition in found.mfs.conditions if condition.dimension == "total_mrs")
-    assert 12288 <= total.value <= 2 * 12288
-    assert {condition.dimension for condition in found.mfs.conditions} == {"total_mrs", "max_message_bytes"}
+    total = next(condition for condition in found.mfs.conditions if condition.dimension == "nic_mrs")
+    assert 12288 / 1.3 < total.value <= 2 * 12288  # the steps of a product are so far apart
+    assert {condition.dimension for condition in found.mfs.conditions} == {"nic_mrs", "max_message_bytes"}
+
+
+def test_flows_that_share_a_nic_count_together() -> None:
+    mfs = Mfs((Condition("nic_qps", Op.AT_LEAST, 96), Condition("opcode", Op.EQUAL, Opcode.READ)))
+    start = SPACE.base.with_(qps=32, opcode=Opcode.READ, direction=Direction.BIDIRECTIONAL, loopback=True)
+    found, _ = run(start, planted(mfs))
+    assert {condition.dimension for condition in found.mfs.conditions} == {"nic_qps", "opcode"}
 
 
 def test_of_two_causes_the_one_that_survives_is_explained() -> None:
@@ -409,6 +416,14 @@ def test_a_typical_explanation_takes_few_runs_and_gives_its_confidence() -> None
         assert found.confidence == (found.passed + 1) / (found.trials + 2)
         taken.append(len(asked))
     assert sorted(taken)[len(taken) // 2] <= 40
+
+
+@pytest.mark.parametrize(("cost", "complete"), [(1.0, False), (0.25, True)])
+def test_a_phase_counts_as_the_time_that_it_takes(cost: float, complete: bool) -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("qps", Op.AT_LEAST, 32)))
+    start = SPACE.base.with_(wqe_batch=128, qps=512)
+    found, _ = run(start, planted(mfs), Extraction(most_runs=4), cost=lambda _workload: cost)
+    assert found.complete is complete
 
 
 def test_a_region_that_is_no_box_is_cut_to_one_without_healthy_runs() -> None:

@@ -21,6 +21,20 @@ def test_features_derive_totals_and_extremes() -> None:
     assert {name: feature_value(workload, name) for name in expected} == expected
 
 
+def test_what_a_nic_holds_is_that_of_all_its_flows() -> None:
+    one = Workload(qps=8, mrs_per_qp=4, recv_wq_depth=16, send_wq_depth=2)
+    both = one.with_(direction=Direction.BIDIRECTIONAL)
+    names = ("nic_qps", "nic_mrs", "nic_recv_wqes", "nic_send_wqes")
+
+    def held(workload: Workload) -> list[int]:
+        return [feature_value(workload, name) for name in names]
+
+    assert held(one) == [8, 32, 128, 16]
+    assert held(both) == [16, 64, 128, 16]  # one direction arrives, and one leaves
+    assert held(both.with_(loopback=True)) == [32, 128, 256, 32]  # both ends of loopback are on one NIC
+    assert held(one.with_(requesters=3)) == [24, 96, 384, 48]
+
+
 def test_an_mfs_covers_what_satisfies_every_condition() -> None:
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 64), Condition("qp_type", Op.ONE_OF, (QpType.UD, QpType.UC))))
     inside = Workload(wqe_batch=64, qp_type=QpType.UC)
