@@ -108,6 +108,7 @@ _READ: Final = ("opcode == READ",)
 _LOOPBACK: Final = ("loopback == true",)
 _BATCH: Final = ("wqe_batch >=",)
 _MANY_QPS: Final = ("qps >=", "total_qps >=", "nic_qps >=")
+_MANY_MRS: Final = ("mrs_per_qp >=", "total_mrs >=", "nic_mrs >=")
 
 _CAUSES: Final = (
     _Cause(
@@ -133,7 +134,7 @@ _CAUSES: Final = (
         ("send wqe", "pci"),
         (_BOTH_WAYS, _READ, ("sge_count >=",)),
     ),
-    _Cause("address translations do not stay on chip", ("translation",), (("nic_mrs >=", "total_mrs >=", "mrs_per_qp >="),)),
+    _Cause("address translations do not stay on chip", ("translation",), (_MANY_MRS,)),
     _Cause("receives posted in large batches are not prefetched in time", ("receive wqe cache",), (_BATCH,)),
     _Cause(
         "the receives of many or long queues do not stay on chip",
