@@ -87,10 +87,10 @@ def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCamp
     with ExitStack() as on_failure:
         testbed = open_testbed(adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
         on_failure.callback(testbed.close)
-        choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
+        elsewhere = is_known_elsewhere(adapters, choice.known, testbed)
+        choice = dataclasses.replace(choice, capabilities=testbed.capabilities, known_elsewhere=elsewhere)
         inputs = search_inputs(adapters, choice)
         require_idle_ports(testbed, shared_port=choice.shared_port)
-        _warn_of_unlike_known(adapters, choice.known, testbed)
         kept = kept_calibration(adapters, choice.testbed, testbed, inputs.space)
         choice = dataclasses.replace(choice, calibrated=kept is not None)
         header = new_header(directory.name, testbed, inputs, choice.to_settings(), choice.seed)
@@ -126,16 +126,14 @@ def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None
     return None if chosen == NO_SCHEDULER else chosen
 
 
-def _warn_of_unlike_known(adapters: Adapters, known: str | None, testbed: Testbed) -> None:
-    if known is None or not os.path.isdir(known):
-        return
+def is_known_elsewhere(adapters: Adapters, known: str | None, testbed: Testbed) -> bool:
+    """Whether known anomalies are those of another testbed: published ones, or those of hosts unlike these."""
+    if known is None:
+        return False
+    if not os.path.isdir(known):
+        return True
     then = adapters.records.fingerprints(Path(known))
-    if then and unlike(then, testbed):
-        logger.warning(
-            "the anomalies of %s, which are not looked for again, were found on unlike hosts; to see how they differ: "
-            "collie hosts diff",
-            known,
-        )
+    return bool(then) and unlike(then, testbed)
 
 
 def resume(
@@ -251,6 +249,7 @@ def _open(
         budget=inputs.budget,
         seed=choice.seed,
         known=inputs.known,
+        foreseen=inputs.foreseen,
         dropped=inputs.dropped,
         # A simulated data sheet gives ceilings. Other devices without a calibration are calibrated first, once.
         calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,

@@ -14,6 +14,7 @@ from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import tightened
 from collie.errors import UsageError
 from collie.inventory.safety import SafetyLimits
+from collie.search.foreseen import ForeseenAnomaly
 from collie.search.recipe import Recipe
 from collie.workloads.application import reached
 from collie.workloads.feature import Mfs
@@ -77,26 +78,35 @@ def recipe_of(adapters: Adapters, choice: TestbedChoice, name: str | None, phase
     return recipe if phases is None else replace(recipe, phases=phases)
 
 
-def known_sets(adapters: Adapters, known: str | None) -> tuple[Mfs, ...]:
-    """Load the minimal feature sets to skip, of a published collection or of a campaign."""
+def known_anomalies(adapters: Adapters, known: str | None) -> tuple[ForeseenAnomaly, ...]:
+    """Load the explained anomalies of a published collection or of a campaign."""
     if known is None:
         return ()
     if os.path.isdir(known):
         with adapters.records.read(Path(known)) as store:
             # An incomplete explanation would hide other anomalies.
-            return tuple(each.mfs for each in store.anomalies() if each.complete and each.same_as is None)
-    return tuple(reference.conditions for reference in adapters.content.references(known))
+            explained = [each for each in store.anomalies() if each.complete and each.same_as is None]
+        return tuple(ForeseenAnomaly(each.id, each.mfs, (each.workload, each.found_as)) for each in explained)
+    references = adapters.content.references(known)
+    return tuple(ForeseenAnomaly(each.id, each.conditions, (each.trigger,)) for each in references)
 
 
 @dataclass(frozen=True)
 class SearchInputs:
-    """Inputs of a search. `dropped` are the parts that the testbed cannot run. `known` are feature sets to skip."""
+    """Inputs of a search.
+
+    Attributes:
+        dropped: the parts that the testbed cannot run.
+        known: anomalies of this testbed, whose sets are skipped.
+        foreseen: anomalies of another testbed, which are looked for.
+    """
 
     space: Space
     dropped: tuple[Drop, ...]
     recipe: Recipe
     budget: Budget
     known: tuple[Mfs, ...]
+    foreseen: tuple[ForeseenAnomaly, ...]
     limits: SafetyLimits
 
 
@@ -127,4 +137,6 @@ def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:
     space, dropped = pruned_space_of(adapters, choice)
     recipe = recipe_of(adapters, choice.testbed, choice.recipe, choice.phases)
     budget = parse_budget(choice.budget or recipe.budget)
-    return SearchInputs(space, dropped, recipe, budget, known_sets(adapters, choice.known), limits_of(adapters, choice))
+    known = known_anomalies(adapters, choice.known)
+    here, elsewhere = ((), known) if choice.known_elsewhere else (tuple(each.mfs for each in known), ())
+    return SearchInputs(space, dropped, recipe, budget, here, elsewhere, limits_of(adapters, choice))

@@ -78,6 +78,8 @@ class SearchChoice:
         space, recipe: names or files, or None for the testbed's defaults.
         fix, limit: dimensions fixed to a value, and dimensions limited from above, as given.
         known: `nsdi22` or a campaign with known anomalies.
+        known_elsewhere: whether they are those of another testbed, so that this one has to show them. False in old
+            campaigns, which skipped them.
         budget: the budget as given, or None for the recipe's budget.
         phases: limit on the measurements of one set-up, or None for the recipe's. Older campaigns had one each.
         scheduler: address of the dask scheduler whose workers drive the pairs.
@@ -102,6 +104,7 @@ class SearchChoice:
     calibrated: bool = False
     capabilities: Capabilities | None = None
     phases: int | None = None
+    known_elsewhere: bool = False
 
     def with_absolute_paths(self) -> SearchChoice:
         """Return the same choice for any working directory."""

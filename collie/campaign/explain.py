@@ -127,6 +127,7 @@ class Explainer:
             judgements,
             lambda probe: self._cost(lane, confirmed.anomaly, probe),
             lambda: lane.set_up,
+            confirmed.foreseen,
         )
 
     def _cost(self, lane: Lane, anomaly: Anomaly, probe: Workload) -> float:

@@ -16,7 +16,8 @@ Rules.
 6. All pairs of hosts share one state and run the same loop (`lanes.py`). A suspicion of one pair is confirmed on
    another. If only the first pair reproduces it, that pair is at fault. It is named and set aside without an anomaly.
 7. Another pair repeats the work of a lost pair. An explanation that starts again reuses the recorded runs.
-8. Proposals that fit the set-up that stands are its phases (`workloads.setup`). All are judged when the last has run,
+8. Known anomalies of another testbed are looked for first (`transfer.py`). Their sets are hypotheses here.
+9. Proposals that fit the set-up that stands are its phases (`workloads.setup`). All are judged when the last has run,
    because a verdict can need a plain sibling, which needs another set-up. A suspicion that fresh set-ups refute is
    looked for after the phases before it (`history.py`).
 
@@ -38,7 +39,7 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeVar
 
 from collie.campaign.budget import BudgetSpent
@@ -51,12 +52,14 @@ from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
 from collie.campaign.proposals import Proposal, Proposals
 from collie.campaign.summary import Summary
+from collie.campaign.transfer import Transfer
 from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
 from collie.detect.reading import reading_of
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import KnownAnomalies
+from collie.search.foreseen import ForeseenAnomaly
 from collie.search.phases import answers, roomy
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
@@ -102,6 +105,7 @@ class SearchLoop:
         recipe: Recipe,
         sink: ProgressSink,
         known: KnownAnomalies,
+        foreseen: Sequence[ForeseenAnomaly] = (),
     ) -> None:
         self._measurer = measurer
         self._strategy = strategy
@@ -116,6 +120,7 @@ class SearchLoop:
         self._proposals = Proposals(strategy, space, recipe, known, self._triage)
         self._confirmer = Confirmer(measurer, self._triage, strategy, space, recipe, self._trust, sink, self._drive)
         self._explainer = Explainer(measurer, self._triage, known, space, recipe, self._trust, sink, self._drive)
+        self._transfer = Transfer(measurer, self._triage, space, known, foreseen, phases=recipe.phases > 1)
         self._carried: list[bool] = []
         self._normal_phases = 0
 
@@ -140,6 +145,8 @@ class SearchLoop:
                     await self._confirmer.investigate(lane, suspicion)
                 elif (waiting := self._due()) is not None:
                     await self._explain(lane, waiting)
+                elif self._transfer.waiting:
+                    await self._transfer.look_for(lane)
                 else:
                     measured = await self._step(lane)
                     self._triage.quiet += measured
@@ -181,6 +188,7 @@ class SearchLoop:
             pairs=self._pairs,
             set_aside=dict(self._measurer.set_aside),
             path_killers=self._proposals.path_killers,
+            absent=tuple(self._transfer.absent),
         )
 
     async def _step(self, lane: Lane) -> bool:

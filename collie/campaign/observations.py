@@ -22,6 +22,7 @@ class Observation:
 
     Attributes:
         floor: severity from which on it shows, where a milder anomaly has the set `inside` around it.
+        foreseen: its set on another testbed, where it is known.
     """
 
     workload: Workload
@@ -29,6 +30,7 @@ class Observation:
     measurement: Measurement
     floor: float = field(default=0.0, kw_only=True)
     inside: Mfs | None = field(default=None, kw_only=True)
+    foreseen: Mfs | None = field(default=None, kw_only=True)
 
 
 @dataclass(eq=False)

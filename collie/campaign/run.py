@@ -17,6 +17,7 @@ from collie.campaign.summary import Summary
 from collie.detect.bounds import Bounds, Calibration
 from collie.ports import CampaignStore, ProgressSink, Testbed
 from collie.search.anomaly import KnownAnomalies
+from collie.search.foreseen import ForeseenAnomaly
 from collie.search.recipe import Recipe
 from collie.search.strategies import build
 from collie.workloads.feature import Mfs
@@ -46,6 +47,7 @@ class Campaign:
 
     Attributes:
         known: minimal feature sets to skip.
+        foreseen: known anomalies of another testbed, to be looked for on this one.
         calibration: with None, the campaign measures the ceilings first.
         dropped: values that the testbed cannot run, removed from the space.
     """
@@ -57,6 +59,7 @@ class Campaign:
     budget: Budget
     seed: int
     known: tuple[Mfs, ...] = ()
+    foreseen: tuple[ForeseenAnomaly, ...] = ()
     calibration: Calibration | None = None
     guard: Guard = field(default_factory=Guard)
     dropped: tuple[Drop, ...] = ()
@@ -92,6 +95,7 @@ class Campaign:
             self.recipe,
             sink,
             KnownAnomalies(self.known),
+            self.foreseen,
         )
         try:
             if len(self.lanes) > 1:

@@ -46,6 +46,7 @@ class Summary:
         unconfirmed: suspicions that showed again, but too rarely.
         set_aside: pairs that differ from the others or were lost, with the reason.
         path_killers: the last run of each proposal that always ended in a dead data path.
+        absent: known anomalies of another testbed that were looked for here and did not show.
     """
 
     runs: int
@@ -65,6 +66,7 @@ class Summary:
     further_phases: int = 0
     repeated_phases: int = 0
     changed_phases: int = 0
+    absent: tuple[str, ...] = ()
 
     @property
     def set_ups(self) -> int:

@@ -138,6 +138,7 @@ class Triage:
                 list(suspicion.repetitions),
                 floor=suspicion.floor,
                 inside=suspicion.inside,
+                foreseen=suspicion.foreseen,
             )
             self.waiting.append(confirmed)
 
@@ -148,6 +149,8 @@ class Triage:
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
+        if (foreseen := next((each for each in self.waiting if each.foreseen is not None), None)) is not None:
+            return foreseen  # its explanation costs little, and later known anomalies may lie inside
         familiar = {waiting: self._familiarity(waiting) for waiting in self.waiting}
         novel = [waiting for waiting in self.waiting if waiting.floor or familiar[waiting] < _FAMILIAR]
         if novel:

@@ -76,7 +76,8 @@ class Evidence:
     """The evidence on one finding, updated run by run.
 
     `known` tells whether an earlier anomaly covers a workload. `measured` holds every verdict of the campaign. Of the
-    runs before the extraction only the healthy ones are evidence: an anomalous one can have any cause.
+    runs before the extraction only the healthy ones are evidence: an anomalous one can have any cause. `foreseen` is
+    the set of the anomaly on another testbed, where it is known.
     """
 
     def __init__(
@@ -87,8 +88,9 @@ class Evidence:
         known: Callable[[Workload], bool],
         measured: Iterable[tuple[Workload, Verdict]],
         noise: Noise,
+        foreseen: Mfs | None = None,
     ) -> None:
-        self.limits = CandidateLimits(space, finding)
+        self.limits = CandidateLimits(space, finding, foreseen)
         self.finding = finding
         self._noise = noise
         self._symptom = symptom

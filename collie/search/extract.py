@@ -193,7 +193,8 @@ class MfsExtraction:
             self._asked = 1
             verdict = yield self._finding  # this run gives the counters of the finding
             before += [(self._finding, verdict)] if verdict is not None else []
-        self._evidence = Evidence(self._finding, self._symptom, around.space, around.known, before, around.noise)
+        own = self._finding, self._symptom
+        self._evidence = Evidence(*own, around.space, around.known, before, around.noise, around.foreseen)
         self._hypotheses = self._evidence.hypotheses(self._rng.getrandbits(32))
         limits = self._evidence.limits
         self._candidates = Candidates(around.space, limits, self._rng, lambda probe: not around.known(probe))

@@ -53,6 +53,7 @@ class Surroundings:
         measured: returns the campaign's judged runs so far.
         cost: expected time of a verdict, in units of a run with a set-up of its own.
         set_up: returns the set-up that stands.
+        foreseen: the set of the anomaly on another testbed, where it is known.
     """
 
     space: Space
@@ -61,6 +62,7 @@ class Surroundings:
     measured: Judgements = nothing_measured
     cost: Callable[[Workload], float] = costs_one_run
     set_up: Callable[[], SetUp | None] = no_set_up
+    foreseen: Mfs | None = None
 
 
 def claim(mfs: Mfs, start: Workload, policy: Extraction, around: Surroundings) -> Probes[tuple[int, int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.feature import DERIVED, FLOWS, Condition, Op, feature_value, sources
+from collie.workloads.feature import DERIVED, FLOWS, Condition, Mfs, Op, feature_value, sources
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload, reader
 
@@ -38,6 +38,10 @@ _MEAN_SHARE = 0.8
 _ON_A_NIC = ("nic_qps", "nic_mrs", "nic_recv_wqes", "nic_send_wqes")
 _SPLIT = 0.03
 """Prior chance that a split of the entries is excluded. Their sizes nearly always say it better."""
+_FORESEEN = 0.8
+"""Prior chance of a threshold that the set of another testbed has."""
+_UNFORESEEN = 0.3
+"""Share of its prior chance that a condition keeps if that set lacks it."""
 _FINEST_STEP = 1.3
 """Lower limit of the ratio between neighbouring thresholds on a product."""
 
@@ -70,11 +74,15 @@ class Limit:
 
 
 class CandidateLimits:
-    """Every limit of a finding in a space."""
+    """Every limit of a finding in a space.
 
-    def __init__(self, space: Space, finding: Workload) -> None:
+    Where the set of another testbed is `foreseen`, its conditions are likely here, and others are less likely.
+    """
+
+    def __init__(self, space: Space, finding: Workload, foreseen: Mfs | None = None) -> None:
         self._space = space
-        self.limits = tuple(_limits(space, finding))
+        found = _limits(space, finding)
+        self.limits = tuple(found if foreseen is None else (_expected(limit, foreseen) for limit in found))
         standings = {
             feature: cache(partial(_standing, tuple(limits)))
             for feature, limits in groupby(self.limits, attrgetter("feature"))
@@ -136,6 +144,25 @@ def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
                 yield from _sides("mean_message_bytes", dimension.element.ladder, finding, space, _MEAN_SHARE)
     for feature, values in _derived(space):
         yield from _sides(feature, values, finding, space, _DERIVED_SHARE)
+
+
+def _expected(limit: Limit, foreseen: Mfs) -> Limit:
+    """Return a limit with the prior that follows from the set of another testbed."""
+    conditions = [each for each in foreseen.conditions if each.dimension == limit.feature]
+    prior = np.exp(limit.log_prior)
+    if limit.op is Op.EQUAL:
+        excluded = any(not condition.admits(limit.values[0]) for condition in conditions)
+        own = 1 if excluded else None
+    else:
+        known = [limit.coordinate(each.value) for each in conditions if each.op is limit.op]
+        own = int(np.abs(limit.thresholds[1:] - known[0]).argmin()) + 1 if known else None
+    if own is None:
+        prior[1:] *= _UNFORESEEN
+    else:
+        prior[1:] *= (1.0 - _FORESEEN) / 2.0 / prior[1:].sum()  # the threshold may be another one here
+        prior[own] += _FORESEEN
+    prior[0] = 1.0 - prior[1:].sum()
+    return replace(limit, log_prior=np.log(prior))
 
 
 def _derived(space: Space) -> Iterator[tuple[str, Sequence[int]]]:

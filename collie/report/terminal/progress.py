@@ -15,6 +15,7 @@ _PURPOSES = {
     "control": "telling two causes apart",
     "repeat": "repeating a phase on a set-up of its own",
     "history": "running the phases before a suspicion",
+    "known": "looking for known anomalies of another testbed",
     "audit": "putting an explanation to the test",
     "calibrate": "calibrating",
     "reproduce": "reproducing",

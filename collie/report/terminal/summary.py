@@ -175,6 +175,8 @@ def _notes(summary: Summary) -> Iterator[str]:
     for killer in summary.path_killers:
         assert isinstance(killer.result, SetupFailed)
         yield f"Every run of a workload ended in a dead data path, last run {killer.run}: {killer.result.detail}."
+    if summary.absent:
+        yield f"Known elsewhere and not seen here: {', '.join(summary.absent)}."
     if summary.unsupported_runs:
         yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
     if summary.ended_by == "pause budget":

@@ -1,0 +1,97 @@
+"""Anomalies that are known of another testbed, looked for on this one before the search begins.
+
+The set of each is a hypothesis. If a workload inside it shows an anomaly here, its explanation begins with that set as
+the likely one (`search.limits`), so that it asks little where the set holds, and moves the limits where they differ. A
+set without such a workload is *absent*. Nothing is claimed of it, and nothing is skipped because of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from collie.campaign.lanes import Lane, LaneLost, PhaseOf
+from collie.campaign.measure import Measurer
+from collie.campaign.observations import Suspicion
+from collie.campaign.triage import Triage
+from collie.ports import Measured
+from collie.search.anomaly import KnownAnomalies
+from collie.search.draws import draw_inside
+from collie.search.foreseen import ForeseenAnomaly
+from collie.search.phases import answers, roomy
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload, stable_text
+
+PURPOSE = "known"
+"""Purpose of a run that looks for a known anomaly."""
+
+_DRAWS = 3
+"""Workloads drawn inside a set whose own workloads are healthy: a larger device needs more to show it."""
+
+
+class Transfer:
+    """The known anomalies of one campaign.
+
+    Attributes:
+        waiting: those that have not been looked for.
+        absent: names of those that do not show, in order.
+    """
+
+    def __init__(
+        self,
+        measurer: Measurer,
+        triage: Triage,
+        space: Space,
+        known: KnownAnomalies,
+        foreseen: Iterable[ForeseenAnomaly],
+        *,
+        phases: bool,
+    ) -> None:
+        self.waiting = deque(foreseen)
+        self.absent: list[str] = []
+        self._measurer = measurer
+        self._triage = triage
+        self._space = space
+        self._known = known
+        self._phases = phases
+
+    async def look_for(self, lane: Lane) -> None:
+        """Look for the next known anomaly. The first workload that shows one is a suspicion."""
+        foreseen = self.waiting.popleft()
+        try:
+            for workload in self._trials(lane, foreseen):
+                if self._known.covers(workload):
+                    return  # an explanation on this testbed holds it
+                record, verdict = await self._measurer.judging(lane, workload, PURPOSE, self._on(lane, workload))
+                if verdict is not None and verdict.is_anomalous and isinstance(record.result, Measured):
+                    measurement = record.result.measurement
+                    self._triage.suspicions.append(
+                        Suspicion(
+                            workload, verdict, measurement, record.run, lane, proposed=False, foreseen=foreseen.mfs
+                        )
+                    )
+                    return
+        except LaneLost:
+            self.waiting.appendleft(foreseen)
+            raise
+        self.absent.append(foreseen.name)
+
+    def _trials(self, lane: Lane, foreseen: ForeseenAnomaly) -> Iterator[Workload]:
+        """Yield workloads that may show it, plainest first. Those drawn fit the set-up that stands, if any can."""
+        held = [workload for workload in foreseen.workloads if not self._space.complaints(workload)]
+        yield from held
+        inside = next((workload for workload in held if foreseen.mfs.covers(workload)), None)
+        if inside is None:
+            return
+        rng = Random(stable_text(inside))
+        for _ in range(_DRAWS):
+            fits = answers(self._space, inside, lane.set_up)
+            yield draw_inside(self._space, foreseen.mfs, inside, rng, on=lane.set_up if fits else None)
+
+    def _on(self, lane: Lane, workload: Workload) -> PhaseOf | None:
+        if not self._phases:
+            return None
+        if lane.set_up is not None and answers(self._space, workload, lane.set_up):
+            return PhaseOf(lane.set_up.made_for)
+        return PhaseOf(roomy(self._space, workload), first=True)
