@@ -87,7 +87,9 @@ class Transfer:
         rng = Random(stable_text(inside))
         for _ in range(_DRAWS):
             fits = answers(self._space, inside, lane.set_up)
-            yield draw_inside(self._space, foreseen.mfs, inside, rng, on=lane.set_up if fits else None)
+            set_up = lane.set_up if fits else None
+            # What the set leaves free is plain, because elsewhere another cause may show.
+            yield draw_inside(self._space, foreseen.mfs, inside, rng, rest_plain=True, on=set_up)
 
     def _on(self, lane: Lane, workload: Workload) -> PhaseOf | None:
         if not self._phases:

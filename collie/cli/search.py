@@ -50,7 +50,12 @@ from collie.wiring import ADAPTERS
 
 @click.command("search", cls=CollieCommand)
 @space_options
-@click.option("--known", metavar="CAMPAIGN|nsdi22", help="Known anomalies to skip.", type=KNOWN)
+@click.option(
+    "--known",
+    metavar="CAMPAIGN|nsdi22",
+    help="Known anomalies: skipped, or tested first if they are those of another testbed.",
+    type=KNOWN,
+)
 @click.option(
     "--recipe",
     metavar="NAME|FILE",

@@ -190,7 +190,7 @@ class MfsExtraction:
     def _begin(self) -> Probes[None]:
         before, around = list(self._around.measured()), self._around
         if not any(other == self._finding for other, _ in before):
-            self._asked = 1
+            self._asked, self._spent = 1, 1.0
             verdict = yield self._finding  # this run gives the counters of the finding
             before += [(self._finding, verdict)] if verdict is not None else []
         own = self._finding, self._symptom

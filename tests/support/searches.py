@@ -9,6 +9,7 @@ from collie.campaign.summary import Summary
 from collie.detect.bounds import Calibration
 from collie.detect.judge import Thresholds
 from collie.detect.symptom import Symptom
+from collie.search.foreseen import ForeseenAnomaly
 from collie.search.recipe import Recipe, StrategyName
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink
@@ -27,9 +28,10 @@ def search(
     sink: ListSink | None = None,
     calibration: Calibration | None = Calibration(),  # noqa: B008 - frozen
     known: tuple[Mfs, ...] = (),
+    foreseen: tuple[ForeseenAnomaly, ...] = (),
 ) -> Summary:
     store = store or MemoryStore(HEADER)
-    campaign = Campaign(testbed, store, SPACE, recipe, budget, 1, known, calibration)
+    campaign = Campaign(testbed, store, SPACE, recipe, budget, 1, known, foreseen, calibration)
     return campaign.run(sink or ListSink())
 
 

@@ -218,7 +218,7 @@ def test_a_finding_without_a_run_is_run_first() -> None:
 def test_what_shows_in_six_of_ten_runs_has_hardly_a_needless_condition() -> None:
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("mtu", Op.AT_MOST, 1024)))
     needed = {condition.dimension for condition in mfs.conditions}
-    needless = 0
+    needless = held = 0
     for seed in SEEDS:
         found = flaky(mfs, seed)
         dimensions = {condition.dimension for condition in found.mfs.conditions}
@@ -227,9 +227,10 @@ def test_what_shows_in_six_of_ten_runs_has_hardly_a_needless_condition() -> None
         needless += len(dimensions - needed)
         interval = wilson(found.fresh_shows, found.fresh_runs)
         assert interval is not None
-        assert interval.low <= 0.6 <= interval.high
+        held += interval.low <= 0.6 <= interval.high
         assert interval.high - interval.low <= 0.5
     assert needless <= 0.3 * len(SEEDS)
+    assert held >= len(SEEDS) - 1, "an interval of 95 % can miss once"
 
 
 def flaky(mfs: Mfs, seed: int) -> Extracted:

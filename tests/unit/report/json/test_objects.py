@@ -47,6 +47,7 @@ SEARCH_KEYS = [
     "pairs_set_aside",
     "repeated_phases",
     "changed_phases",
+    "known_but_absent",
     "unconfirmed",
     "anomalies",
 ]

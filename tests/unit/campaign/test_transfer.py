@@ -1,0 +1,111 @@
+"""Known anomalies of another testbed, looked for on this one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collie.campaign.budget import Budget
+from collie.campaign.events import AnomalyExplained
+from collie.campaign.transfer import PURPOSE
+from collie.detect.symptom import Symptom
+from collie.errors import TestbedError
+from collie.ports import RunResult
+from collie.report.terminal.summary import render_summary
+from collie.search.foreseen import ForeseenAnomaly
+from collie.search.recipe import Recipe
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from tests.support.planted import HEADER, LOOPBACK, MANY_SGES, SPACE
+from tests.support.searches import RANDOM, search
+
+LATE = replace(RANDOM, explain_after_sightings=2)
+BATCHES = Mfs((Condition("wqe_batch", Op.AT_LEAST, 16),))
+
+
+def foreseen(name: str, mfs: Mfs) -> ForeseenAnomaly:
+    fields = {each.dimension: each.value for each in mfs.conditions}
+    return ForeseenAnomaly(name, mfs, (SPACE.base.with_(**fields),))
+
+
+def conditions(explained: AnomalyExplained) -> set[Condition]:
+    return set(explained.anomaly.mfs.conditions)
+
+
+@pytest.mark.parametrize("recipe", [LATE, replace(LATE, phases=8)], ids=["one run each", "phases"])
+def test_what_shows_here_too_is_explained_before_the_search(recipe: Recipe) -> None:
+    sink, store = ListSink(), MemoryStore(HEADER)
+    testbed = FakeTestbed((Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5)))
+    known = (foreseen("a1", LOOPBACK), foreseen("a2", MANY_SGES))
+    summary = search(testbed, recipe=recipe, foreseen=known, sink=sink, store=store, budget=Budget(runs=250))
+    first, second, *_ = sink.of(AnomalyExplained)
+    assert (conditions(first), conditions(second)) == (set(LOOPBACK.conditions), set(MANY_SGES.conditions))
+    purposes = [run.purpose for run in store.runs()]
+    assert purposes.count(PURPOSE) == 2
+    assert PURPOSE not in purposes[purposes.index("search") :]
+    assert summary.absent == ()
+
+
+def test_a_set_that_is_known_takes_fewer_questions() -> None:
+    def questions(*known: ForeseenAnomaly) -> int:
+        sink = ListSink()
+        search(FakeTestbed((Planted(MANY_SGES),)), foreseen=known, sink=sink, budget=Budget(runs=400))
+        (first, *_) = sink.of(AnomalyExplained)
+        assert conditions(first) == set(MANY_SGES.conditions)
+        return first.anomaly.extraction_runs
+
+    assert questions(foreseen("a1", MANY_SGES)) <= 0.8 * questions()
+
+
+def test_what_does_not_show_is_absent_and_hides_nothing() -> None:
+    testbed = FakeTestbed((Planted(LOOPBACK),))
+    summary = search(testbed, foreseen=(foreseen("a7", BATCHES),), budget=Budget(runs=200))
+    assert summary.absent == ("a7",)
+    assert summary.skipped == 0 or any(workload.wqe_batch >= 16 for workload in testbed.measured)
+    assert {anomaly.mfs for anomaly in summary.anomalies} == {LOOPBACK}
+    assert "Known elsewhere and not seen here: a7." in render_summary(HEADER, summary, 1.0)
+
+
+def test_where_the_limit_differs_it_moves() -> None:
+    """Here it takes longer lists than there. A workload drawn inside the known set shows that."""
+    here = Mfs((replace(MANY_SGES.conditions[0], value=12), MANY_SGES.conditions[1]))
+    sink = ListSink()
+    search(FakeTestbed((Planted(here),)), foreseen=(foreseen("a1", MANY_SGES),), sink=sink, budget=Budget(runs=200))
+    assert conditions(sink.of(AnomalyExplained)[0]) == set(here.conditions)
+
+
+def test_one_that_an_explanation_holds_is_not_run_again() -> None:
+    store = MemoryStore(HEADER)
+    known = (foreseen("a1", LOOPBACK), foreseen("a2", LOOPBACK))
+    summary = search(FakeTestbed((Planted(LOOPBACK),)), foreseen=known, store=store)
+    assert [run.purpose for run in store.runs()].count(PURPOSE) == 1
+    assert summary.absent == ()
+
+
+class _Mortal(FakeTestbed):
+    left = 0
+
+    def measure(self, *arguments: object, **options: object) -> RunResult:
+        if not self.left:
+            raise TestbedError("killed")
+        self.left -= 1
+        return super().measure(*arguments, **options)  # type: ignore[arg-type]
+
+
+def test_a_campaign_that_is_killed_meanwhile_ends_as_if_it_had_never_stopped() -> None:
+    known = (foreseen("a7", BATCHES), foreseen("a1", LOOPBACK))
+
+    def go(store: MemoryStore, left: int) -> object:
+        testbed = _Mortal((Planted(LOOPBACK),))
+        testbed.left = left
+        return search(testbed, recipe=LATE, foreseen=known, store=store, budget=Budget(runs=80))
+
+    unbroken, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    whole = go(unbroken, 80)
+    for _ in range(3):
+        with pytest.raises(TestbedError):
+            go(store, 5)
+    assert go(store, 80) == whole
+    assert list(store.runs()) == list(unbroken.runs())
