@@ -59,11 +59,11 @@ class Campaign:
     budget: Budget
     seed: int
     known: tuple[Mfs, ...] = ()
-    foreseen: tuple[ForeseenAnomaly, ...] = ()
     calibration: Calibration | None = None
     guard: Guard = field(default_factory=Guard)
     dropped: tuple[Drop, ...] = ()
     lanes: tuple[Lane, ...] = ()
+    foreseen: tuple[ForeseenAnomaly, ...] = ()
 
     def run(self, sink: ProgressSink) -> Summary:
         """Search until the budget is spent. After a TestbedError the campaign can be resumed.

@@ -31,7 +31,7 @@ def search(
     foreseen: tuple[ForeseenAnomaly, ...] = (),
 ) -> Summary:
     store = store or MemoryStore(HEADER)
-    campaign = Campaign(testbed, store, SPACE, recipe, budget, 1, known, foreseen, calibration)
+    campaign = Campaign(testbed, store, SPACE, recipe, budget, 1, known, calibration, foreseen=foreseen)
     return campaign.run(sink or ListSink())
 
 

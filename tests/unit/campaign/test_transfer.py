@@ -54,7 +54,7 @@ def test_a_set_that_is_known_takes_fewer_questions() -> None:
         search(FakeTestbed((Planted(MANY_SGES),)), foreseen=known, sink=sink, budget=Budget(runs=400))
         (first, *_) = sink.of(AnomalyExplained)
         assert conditions(first) == set(MANY_SGES.conditions)
-        return first.anomaly.extraction_runs
+        return int(first.anomaly.extraction_runs)
 
     assert questions(foreseen("a1", MANY_SGES)) <= 0.8 * questions()
 
