@@ -24,6 +24,8 @@ _CHOICE = -1.7
 """Weight of each broken condition on a choice."""
 _DOUBLING = -0.18
 """Weight of each doubling between a number and the limit that it breaks."""
+_PLACES = frozenset({"gpu_hosts", "far_hosts"})
+"""Numbers that count choices: on how many hosts memory lies elsewhere."""
 
 
 def chance_of_same_cause(workload: Workload, signature: Signature, mfs: Mfs, explained: Signature) -> float:
@@ -36,7 +38,7 @@ def chance_of_same_cause(workload: Workload, signature: Signature, mfs: Mfs, exp
 
 def _doublings(broken: Condition, workload: Workload) -> float | None:
     """Return how far a number lies beyond a limit. None for a choice, which has no distance."""
-    if broken.op not in (Op.AT_LEAST, Op.AT_MOST):
+    if broken.op not in (Op.AT_LEAST, Op.AT_MOST) or broken.dimension in _PLACES:
         return None
     actual = feature_value(workload, broken.dimension)
     return abs(math.log2((actual + 1) / (broken.value + 1)))  # NUMA nodes begin at 0
