@@ -112,6 +112,11 @@ class Task:
     phases: int | None = None
     commit: str = ""
 
+    @property
+    def key(self) -> str:
+        """What a line of results answers."""
+        return json.dumps(dataclasses.asdict(self))
+
 
 def recipe_of(task: Task) -> Recipe:
     """Load the recipe of a contender, and change it.
@@ -296,7 +301,13 @@ def _region(subsystem: str, space: str, mechanism: str, points: int) -> list[Wor
 def pending(tasks: Iterable[Task], results: Iterable[Result]) -> list[Task]:
     """Return the tasks without a line of results."""
     done = {json.dumps(result["asked"]) for result in results}
-    return [task for task in tasks if json.dumps(dataclasses.asdict(task)) not in done]
+    return [task for task in tasks if task.key not in done]
+
+
+def results_of(tasks: Iterable[Task], results: Iterable[Result]) -> list[Result]:
+    """Return the results of tasks, in the order of the tasks."""
+    by_key = {json.dumps(result["asked"]): result for result in results}
+    return [by_key[task.key] for task in tasks if task.key in by_key]
 
 
 def run_all(tasks: Sequence[Task], jobs: int, keep: Callable[[Result], None]) -> None:
@@ -331,18 +342,22 @@ def evidence_tasks(part: Part, seeds: int | None, commit: str) -> list[Task]:
 
 def write_evidence(results: Sequence[Result]) -> None:
     """Write the page and its figure from the latest commit's results of each part."""
-    by_part = {}
-    for part in PARTS.values():
-        own = [one for one in results if _belongs(one, part)]
-        by_part[part] = of_one_commit(own, part)
+    by_part = {part: _of_part(results, part) for part in PARTS.values()}
     if clocks := by_part[PARTS["clocks"]]:
         plot(clocks, FIGURE)
     PAGE.write_text(page(by_part))
 
 
-def _belongs(result: Result, part: Part) -> bool:
-    asked = result["asked"]
-    return asked["contender"] in part.contenders and asked["seed"] in part.seeds and asked["phases"] in part.phases
+def _of_part(results: Iterable[Result], part: Part) -> list[Result]:
+    """Return what a part asks for, contender by contender."""
+    own = [
+        one
+        for one in results
+        if (asked := one["asked"])["contender"] in part.contenders
+        and asked["seed"] in part.seeds
+        and asked["phases"] in part.phases
+    ]
+    return sorted(of_one_commit(own, part), key=lambda one: part.contenders.index(one["asked"]["contender"]))
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -395,6 +410,8 @@ def main(words: Sequence[str] | None = None) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are parallel; threads inside would fight over cores
     commit = last_commit(ROOT, _DEPENDS_ON)
     if options.evidence:
+        if unknown := set(options.evidence.split(",")) - {*PARTS, "page"}:
+            parser.error(f"--evidence has no part {', '.join(sorted(unknown))}; it has {', '.join(PARTS)} and page")
         for name in options.evidence.split(","):
             tasks = [] if name == "page" else evidence_tasks(PARTS[name], options.seeds_per_part, commit)
             run_all(pending(tasks, read_results(RAW)), options.jobs, partial(append, RAW))
@@ -432,8 +449,7 @@ def _compare(options: argparse.Namespace, commit: str) -> None:
         keep = partial(append, path)
         results = read_results(path)
     run_all(pending(tasks, results), options.jobs, keep)
-    asked = {json.dumps(dataclasses.asdict(task)) for task in tasks}
-    results = [one for one in (read_results(path) if options.output else results) if json.dumps(one["asked"]) in asked]
+    results = results_of(tasks, read_results(path) if options.output else results)
     for subsystem in subsystems:
         mine = [result for result in results if result["subsystem"] == subsystem]
         for phases in options.phases:

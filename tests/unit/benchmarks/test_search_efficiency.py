@@ -80,6 +80,13 @@ def test_campaigns_of_the_page_that_another_commit_ran_are_run_again(benchmark: 
     done = [{"asked": dataclasses.asdict(task)} for task in (*before, *now[:3])]
 
     assert benchmark.pending(now, done) == now[3:]
+    assert benchmark.results_of(now, reversed(done)) == done[-3:]
+
+
+def test_a_part_that_the_page_lacks_is_named(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        benchmark.main(["--evidence", "clocks,clocc"])
+    assert "no part clocc" in capsys.readouterr().err
 
 
 def test_seeds_are_read_as_ranges_and_lists(benchmark: ModuleType) -> None:
