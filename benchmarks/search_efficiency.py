@@ -60,16 +60,8 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 from tests.support.quality import precision, recall, true_region
 from tests.support.results import Result, append, last_commit, read_results
-from tests.support.search_evidence import (
-    PARTS,
-    Part,
-    minutes_table,
-    of_one_commit,
-    page,
-    plot,
-    speedup_table,
-    summary_table,
-)
+from tests.support.search_evidence import PARTS, Part, of_one_commit, page
+from tests.support.search_tables import minutes_table, plot, speedup_table, summary_table
 
 ROOT = Path(__file__).parents[1]
 PAGE, FIGURE = ROOT / "docs" / "evidence" / "search.md", ROOT / "docs" / "images" / "search-F.png"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.contenders import CONTENDERS
-from tests.support.search_evidence import (
-    PARTS,
-    Part,
+from tests.support.search_evidence import PARTS, Part, of_one_commit, page
+from tests.support.search_tables import (
+    best_schedule,
+    clocks_table,
     minutes_table,
-    of_one_commit,
-    page,
     paper_of,
     schedules_table,
     stage_runs,
@@ -24,7 +23,15 @@ def result(contender: str = "mine", **changes: Any) -> dict[str, Any]:
     anomaly = {"extraction_runs": 30, "complete": True, "precision": 0.9, "recall": 0.5, "joint_recall": 1.0}
     costs = {"runs": 800, "search_runs": 90, "false": 1, "wall_seconds": 2.0, "budget_minutes": 600.0}
     joins = {"explained": ["x"], "joined": 4, "merged_wrong": {"a2": ["x", "y"]}}
-    named = {"contender": contender, "subsystem": "A", "planted": ["x", "y"], "seed": 1, "commit": "b", "phases": 1}
+    named = {
+        "contender": contender,
+        "subsystem": "A",
+        "planted": ["x", "y"],
+        "seed": 1,
+        "commit": "b",
+        "phases": 1,
+        "explains": True,
+    }
     rest = {"schedule": SCHEDULE, "found": {"x": 10.0, "y": 40.0}, "anomalies": [anomaly, anomaly]}
     return named | costs | joins | rest | changes
 
@@ -57,8 +64,20 @@ def test_every_contender_of_the_paper_has_its_figures() -> None:
 def test_a_schedule_is_a_row_with_both_clocks() -> None:
     results = [result(), result(found={"x": 1.0}), result(phases=8)]
 
-    assert "| 1.0 | 0.1 | 0.5 | 1 | group | 4 | 2 | 1.50 (0.50) | 1.00 (0.00) | 1 | 2 | 1 |" in schedules_table(results)
+    both = "2 | 1.50 (0.50) | 1.00 (0.00) | 90 | 1 | 2 | 1 | 90 |"
+    assert f"| 1.0 | 0.1 | 0.5 | 1 | group | 4 | {both}" in schedules_table(results)
+    assert f"| mine | {both}" in clocks_table(results)
     assert stage_runs(SCHEDULE | {"decay": 0.9, "runs_per_temperature": 5}) == 110
+
+
+def test_a_schedule_is_better_by_so_many_standard_errors() -> None:
+    first = [result(), result(found={"x": 1.0})]
+    better = [result("other"), result("other")]
+
+    said = "The best mean is 0.50 above that of the recipe, the first. Its standard error is 0.50."
+    assert best_schedule(first + better) == said
+    assert best_schedule(better + first) == "None finds more than that of the recipe, the first."
+    assert best_schedule(first[:1] + better) == "One campaign of each does not tell schedules apart."
 
 
 def test_results_of_two_commits_are_not_mixed() -> None:
