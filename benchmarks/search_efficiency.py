@@ -1,17 +1,23 @@
 """Compare searches: how many minutes of testbed time each needs to find the anomalies of a simulated subsystem.
 
-    python benchmarks/search_efficiency.py --contenders random,nsdi22-diag --seeds 1-20 --budget 10h --output efficiency
+    python benchmarks/search_efficiency.py --contenders random,nsdi22-diag --phases 1,8 --seeds 1-20 --output efficiency
     python benchmarks/search_efficiency.py --contenders guided --pairs 1,2,4,8,16 --seeds 1-10 --budget 40h \\
         --share-budget --until-all
+    python benchmarks/search_efficiency.py --evidence
 
-Every contender is a recipe (name or file) and runs once per seed, in memory, in a process of its own. All share the
-judge, the confirmation and the accounting: every run counts, whatever it is for. Ground truth credits each confirmed
-anomaly to one mechanism; a mechanism is found when the first of its anomalies that are reported on their own is
-confirmed, and explained if one of these is explained to the end.
+A contender is a recipe (name or file), with changes of its fields if any: `guided+guide.random_share=1.0`. It runs once
+per seed, in memory, in a process of its own. All share the judge, the confirmation and the accounting: every run
+counts, whatever it is for. Ground truth credits each confirmed anomaly to one mechanism; a mechanism is found when the
+first of its anomalies that are reported on their own is confirmed, and explained if one of these is explained to the
+end.
 
-Prints two tables, minutes to the k-th mechanism beside the paper's (on F, the subsystem that the paper reports), and
-what was found at which cost; with several numbers of pairs a third one, how much faster they are; with --output
-PREFIX also writes PREFIX.json with everything and PREFIX.png. Asserts nothing.
+Prints two tables per subsystem and clock: minutes to the k-th mechanism, beside the paper's on F with one phase per
+set-up; and what was found at which cost. With several numbers of pairs a third one, how much faster they are. --output
+PREFIX appends each campaign as a line of JSON to PREFIX.jsonl, and draws PREFIX.png. A campaign whose line is there, of
+the same commit, is not run again, so a killed script goes on. Asserts nothing.
+
+--evidence runs what docs/evidence/search.md reports, or the given parts of it, and writes the page with its raw
+results. --evidence page only writes.
 """
 
 from __future__ import annotations
@@ -21,13 +27,12 @@ import dataclasses
 import json
 import math
 import os
-import statistics
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -44,6 +49,7 @@ from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import Calibration
 from collie.ports import CampaignHeader
 from collie.search.anomaly import Anomaly
+from collie.search.recipe import Recipe, StrategyName
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Score, Truth
@@ -53,36 +59,20 @@ from collie.wiring import ADAPTERS
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 from tests.support.quality import precision, recall, true_region
+from tests.support.results import Result, append, last_commit, read_results
+from tests.support.search_evidence import PARTS, Part, of_one_commit, page
+from tests.support.search_tables import minutes_table, plot, speedup_table, summary_table
 
-SCHEMA_VERSION = 1
+ROOT = Path(__file__).parents[1]
+PAGE, FIGURE = ROOT / "docs" / "evidence" / "search.md", ROOT / "docs" / "images" / "search-F.png"
+RAW = ROOT / "benchmarks" / "results" / "search-F.jsonl"
+_DEPENDS_ON = (
+    *("collie", "workloads", "search", "counters", "benchmarks/search_efficiency.py"),
+    *("tests/support/quality.py", "tests/support/regions.py"),
+)
 DEFAULT_CONTENDERS = "random,nsdi22-perf-no-mfs,nsdi22-diag-no-mfs,nsdi22-perf,nsdi22-diag,optuna-tpe"
 REGION_SEED = 1
 """Of the walks that recall is measured on: the same for every contender and seed."""
-
-Pair = tuple[int, int]
-PAPER: Mapping[str, tuple[str, Sequence[Pair]]] = {
-    "random": ("Random", [(3, 3), (6, 3), (10, 6), (34, 24), (210, 73), (390, 111), (454, 0)]),
-    "optuna": ("BO", [(1, 0), (21, 2), (55, 6), (107, 8), (190, 42), (251, 90), (296, 7), (318, 7)]),
-    "nsdi22-perf-no-mfs": (
-        "w/o MFS (Perf)",
-        [(3, 3), (11, 5), (34, 13), (60, 16), (158, 100), (232, 67), (372, 118), (476, 122), (511, 77)],
-    ),
-    "nsdi22-diag-no-mfs": (
-        "w/o MFS (Diag)",
-        [(3, 2), (13, 7), (31, 14), (75, 36), (151, 35), (283, 91), (326, 85), (434, 48), (459, 0)],
-    ),
-    "nsdi22-perf": (
-        "Collie (Perf)",
-        [(2, 1), (20, 6), (42, 7), (74, 8), (111, 22), (162, 35), (184, 36), (308, 110), (364, 122), (393, 54),
-         (411, 0)],
-    ),
-    "nsdi22-diag": (
-        "Collie (Diag)",
-        [(3, 3), (14, 9), (24, 15), (54, 27), (79, 25), (129, 38), (197, 45), (226, 39), (290, 82), (352, 57),
-         (418, 33), (490, 36), (563, 40)],
-    ),
-}  # fmt: skip
-"""Mean minutes to the k-th anomaly on F and their standard deviation (NSDI '22, figure 4)."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +80,16 @@ class Task:
     """One campaign.
 
     Attributes:
-        subsystem, contender, space: names or files; a contender is a recipe.
+        subsystem, space: names or files.
+        contender: name or file of a recipe, with changes after plus signs.
         seed: of every random choice.
         budget: as on the command line.
         noise: of simulated readings.
         quality_points: points for precision and for recall; 0 measures neither.
         pairs: of hosts that measure at once.
         until_all: end with the last mechanism, whatever is left of the budget.
+        phases: limit on the measurements of one set-up, or None for the recipe's.
+        commit: of the code that runs it.
     """
 
     subsystem: str
@@ -108,6 +101,35 @@ class Task:
     quality_points: int = 200
     pairs: int = 1
     until_all: bool = False
+    phases: int | None = None
+    commit: str = ""
+
+    @property
+    def key(self) -> str:
+        """What a line of results answers."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+def recipe_of(task: Task) -> Recipe:
+    """Load the recipe of a contender, and change it.
+
+    Raises:
+        ValueError: the recipe has no such field, or the value is no JSON.
+    """
+    name, *changes = task.contender.split("+")
+    recipe = load_recipe(name)
+    for change in changes:
+        path, _, value = change.partition("=")
+        recipe = _changed(recipe, path.split("."), json.loads(value))
+    return recipe if task.phases is None else dataclasses.replace(recipe, phases=task.phases)
+
+
+def _changed(part: Any, path: Sequence[str], value: Any) -> Any:
+    field, *rest = path
+    if field not in {each.name for each in dataclasses.fields(part)}:
+        raise ValueError(f"{type(part).__name__} has no field {field!r}")
+    old = getattr(part, field)
+    return dataclasses.replace(part, **{field: _changed(old, rest, value) if rest else type(old)(value)})
 
 
 class AllFound(Exception):
@@ -141,7 +163,7 @@ class Spotter:
 def run(task: Task) -> dict[str, Any]:
     """Run one campaign and return plain values that say how it did."""
     space = _space(task.space)
-    recipe = load_recipe(task.contender)
+    recipe = recipe_of(task)
     budget = parse_budget(task.budget)
     header = CampaignHeader("benchmark", {}, space.name, recipe.name, {}, task.seed, "2026-01-01T00:00:00Z")
     choice = TestbedChoice(subsystem=task.subsystem, noise=task.noise)
@@ -168,9 +190,13 @@ def run(task: Task) -> dict[str, Any]:
     score = truth.score(anomalies)
     return {
         **dataclasses.asdict(task),
-        "contender": recipe.name if task.pairs == 1 else f"{recipe.name}, {task.pairs} pairs",
+        "asked": dataclasses.asdict(task),
+        "contender": _label(task, recipe),
+        "phases": recipe.phases,
+        "schedule": dataclasses.asdict(recipe.schedule) if recipe.strategy is StrategyName.ANNEALING else None,
         "budget_minutes": min(budget.seconds, elapsed_seconds) / 60,
         "runs": len(records),
+        "search_runs": sum(record.purpose == "search" for record in records),
         "ended_by": ended_by,
         "wall_seconds": wall,
         "cpu_seconds": cpu,
@@ -184,6 +210,12 @@ def run(task: Task) -> dict[str, Any]:
         # What explains nothing keeps every hit: hundreds of lines that say nothing.
         "anomalies": _described(anomalies, score, task) if recipe.explain else [],
     }
+
+
+def _label(task: Task, recipe: Recipe) -> str:
+    changes = task.contender.split("+")[1:]
+    label = " with ".join((recipe.name, " and ".join(changes))) if changes else recipe.name
+    return label if task.pairs == 1 else f"{label}, {task.pairs} pairs"
 
 
 def _first_minutes(anomalies: Iterable[Anomaly], score: Score) -> dict[str, float]:
@@ -258,178 +290,66 @@ def _region(subsystem: str, space: str, mechanism: str, points: int) -> list[Wor
     return true_region(_space(space), Mechanism(mechanism), _file(subsystem), truth, points, rng)
 
 
-def run_all(tasks: Sequence[Task], jobs: int) -> list[dict[str, Any]]:
-    """Run campaigns in parallel processes; the results are in the order of the tasks."""
+def pending(tasks: Iterable[Task], results: Iterable[Result]) -> list[Task]:
+    """Return the tasks without a line of results."""
+    done = {json.dumps(result["asked"]) for result in results}
+    return [task for task in tasks if task.key not in done]
+
+
+def results_of(tasks: Iterable[Task], results: Iterable[Result]) -> list[Result]:
+    """Return the results of tasks, in the order of the tasks."""
+    by_key = {json.dumps(result["asked"]): result for result in results}
+    return [by_key[task.key] for task in tasks if task.key in by_key]
+
+
+def run_all(tasks: Sequence[Task], jobs: int, keep: Callable[[Result], None]) -> None:
+    """Run campaigns, in parallel processes if there are several jobs, and keep each as it ends."""
     if jobs == 1:
-        return [run(task) for task in tasks]
-    results: dict[int, dict[str, Any]] = {}
+        for number, task in enumerate(tasks, 1):
+            _ended(f"{number}/{len(tasks)}", run(task), keep)
+        return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        pending = {pool.submit(run, task): index for index, task in enumerate(tasks)}
-        for done in as_completed(pending):
-            results[pending[done]] = result = done.result()
-            found, planted = len(result["found"]), len(result["planted"])
-            print(
-                f"{len(results)}/{len(tasks)} {result['subsystem']} {result['contender']} seed {result['seed']}: "
-                f"{found} of {planted} in {result['runs']} runs, {result['wall_seconds']:.0f} s",
-                file=sys.stderr,
-                flush=True,
-            )
-    return [results[index] for index in range(len(tasks))]
+        asked = [pool.submit(run, task) for task in tasks]
+        for number, done in enumerate(as_completed(asked), 1):
+            _ended(f"{number}/{len(tasks)}", done.result(), keep)
 
 
-def minutes_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return minutes to the k-th mechanism: mean (standard deviation) [seeds that got there]; the paper's below."""
-    groups = _by_contender(results)
-    subsystem = results[0]["subsystem"]
-    most = max(len(result["planted"]) for result in results)
-    rows = []
-    for contender, group in groups.items():
-        cells = []
-        for k in range(most):
-            minutes = [sorted(one["found"].values())[k] for one in group if len(one["found"]) > k]
-            spread = statistics.stdev(minutes) if len(minutes) > 1 else 0.0
-            cells.append(f"{statistics.mean(minutes):.0f} ({spread:.0f}) [{len(minutes)}]" if minutes else "-")
-        rows.append([contender, *cells])
-        if subsystem == "F" and (paper := paper_of(contender)):
-            cells = [f"{mean} ({std})" for mean, std in paper[1]]
-            rows.append([f"*paper: {paper[0]}*", *cells, *["-"] * (most - len(cells))])
-    return _markdown([f"minutes on {subsystem} to", *(f"{k + 1}." for k in range(most))], rows)
+def _ended(number: str, result: Result, keep: Callable[[Result], None]) -> None:
+    keep(result)
+    name = f"{result['subsystem']} {result['contender']}, {result['phases']} phases, seed {result['seed']}"
+    found = f"{len(result['found'])} of {len(result['planted'])} found, {len(result['explained'])} explained"
+    cost = f"{result['runs']} runs, {result['wall_seconds']:.0f} s"
+    print(f"{number} {name}: {found}, {cost}", file=sys.stderr, flush=True)
 
 
-def summary_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return what each contender found, at which cost, and how good its explanations are."""
-    rows = []
-    for contender, group in _by_contender(results).items():
-        found = [len(one["found"]) for one in group]
-        anomalies = [anomaly for one in group for anomaly in one["anomalies"]]
-        explained = [anomaly for anomaly in anomalies if anomaly["extraction_runs"]]
-        runs = [anomaly["extraction_runs"] for anomaly in explained]
-        per_mechanism = [_explained(one) / max(1, len(one["found"])) for one in group]
-        rows.append(
-            [
-                contender,
-                f"{statistics.mean(found):.2f} ({min(found)} to {max(found)})",
-                f"{statistics.mean(len(one['explained']) for one in group):.2f}" if explained else "-",
-                sum(one["false"] for one in group),
-                _wrong_joins(group),
-                f"{statistics.mean(minutes_to_all(one) for one in group):.0f}",
-                f"{statistics.mean(per_mechanism):.1f}" if explained else "-",
-                f"{statistics.median(runs):.0f}, {max(runs)}" if runs else "-",
-                f"{statistics.mean(anomaly['complete'] for anomaly in explained):.0%}" if explained else "-",
-                _mean(anomalies, "precision"),
-                _mean(anomalies, "recall"),
-                _mean(anomalies, "joint_recall"),
-                f"{statistics.mean(one['runs'] for one in group):.0f}",
-                f"{statistics.mean(one['wall_seconds'] for one in group):.1f}",
-            ]
-        )
-    planted = len(results[0]["planted"])
-    heads = (
-        f"found of {planted} (range)", "explained", "false", "wrong joins", "minutes to all", "MFS per mechanism",
-        "extraction runs: median, most", "complete", "precision", "recall", "joint recall", "runs", "wall s",
-    )  # fmt: skip
-    return _markdown([f"on {results[0]['subsystem']}", *heads], rows)
+def evidence_tasks(part: Part, seeds: int | None, commit: str) -> list[Task]:
+    """Return the campaigns of a part, seed by seed, so that a cut run has some of each contender."""
+    return [
+        Task("F", contender, seed, quality_points=0, phases=phases, commit=commit)
+        for seed in part.seeds[:seeds]
+        for contender in part.contenders
+        for phases in part.phases
+    ]
 
 
-def speedup_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return how much faster more pairs are than the fewest: mean minutes to k mechanisms, and their ratio.
-
-    A seed that did not get so far counts with the end of its budget, and is marked: its time is longer than that.
-    """
-    most = len(results[0]["planted"])
-    counts = (most // 2, most - 3, most - 1, most)
-    groups = {
-        pairs: [one for one in results if one["pairs"] == pairs] for pairs in sorted({one["pairs"] for one in results})
-    }
-    times = {
-        pairs: [statistics.mean(_minutes_to(k, one) for one in group) for k in counts]
-        for pairs, group in groups.items()
-    }
-    fewest = min(groups)
-    rows = []
-    for pairs, group in groups.items():
-        cells = []
-        for k, minutes, base in zip(counts, times[pairs], times[fewest], strict=True):
-            late = sum(len(one["found"]) < k for one in group)
-            cells.append(f"{minutes:.0f} ({base / minutes:.1f} times as fast){f', {late} late' if late else ''}")
-        rows.append([pairs, *cells])
-    return _markdown(["pairs", *(f"minutes to {k} of {most}" for k in counts)], rows)
+def write_evidence(results: Sequence[Result]) -> None:
+    """Write the page and its figure from the latest commit's results of each part."""
+    by_part = {part: _of_part(results, part) for part in PARTS.values()}
+    if clocks := by_part[PARTS["clocks"]]:
+        plot(clocks, FIGURE)
+    PAGE.write_text(page(by_part))
 
 
-def _wrong_joins(group: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many of the anomalies that are reported as explained by another one have a different mechanism."""
-    joined, wrong = sum(one["joined"] for one in group), sum(len(one["merged_wrong"]) for one in group)
-    return f"{wrong} of {joined}" if joined else "-"
-
-
-def _minutes_to(k: int, result: Mapping[str, Any]) -> float:
-    """Return when the k-th mechanism was found; the end of the budget where it was not."""
-    found = sorted(result["found"].values())
-    return float(found[k - 1] if len(found) >= k else result["budget_minutes"])
-
-
-def _explained(result: Mapping[str, Any]) -> int:
-    return sum(anomaly["extraction_runs"] > 0 for anomaly in result["anomalies"])
-
-
-def minutes_to_all(result: Mapping[str, Any]) -> float:
-    """Return the minute at which the last mechanism was found; the whole budget when one was missed."""
-    if len(result["found"]) < len(result["planted"]):
-        return float(result["budget_minutes"])
-    return float(max(result["found"].values(), default=0.0))
-
-
-def paper_of(contender: str) -> tuple[str, Sequence[Pair]] | None:
-    """Return the paper's figures for the contender that comes nearest."""
-    return PAPER.get("optuna" if contender.startswith("optuna") else contender)
-
-
-def _by_contender(results: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for result in results:
-        groups.setdefault(result["contender"], []).append(result)
-    return groups
-
-
-def _mean(entries: Iterable[Mapping[str, Any]], name: str) -> str:
-    values = [entry[name] for entry in entries if name in entry]
-    return f"{statistics.mean(values):.3f}" if values else "-"
-
-
-def _markdown(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
-
-
-def plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw mechanisms found over time: mean, a band of one standard deviation, and the paper's means dotted."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import numpy as np
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 5.5), layout="constrained")
-    planted = len(results[0]["planted"])
-    end = max(result["budget_minutes"] for result in results)
-    grid = np.linspace(0, end, 400)
-    for index, (contender, group) in enumerate(_by_contender(results).items()):
-        colour = f"C{index}"
-        counts = np.array([[sum(m <= t for m in one["found"].values()) for t in grid] for one in group])
-        mean, spread = counts.mean(axis=0), counts.std(axis=0)
-        axes.plot(grid / 60, mean, color=colour, label=f"{contender} ({len(group)} seeds)")
-        axes.fill_between(grid / 60, mean - spread, np.minimum(planted, mean + spread), color=colour, alpha=0.12, lw=0)
-        if results[0]["subsystem"] == "F" and (paper := paper_of(contender)):
-            minutes = [0, *(mean for mean, _ in paper[1])]
-            axes.plot(np.array(minutes) / 60, range(len(minutes)), color=colour, ls=":", marker=".", ms=4, lw=1)
-    axes.axhline(planted, color="0.6", lw=0.8)
-    axes.set(xlabel="testbed time (hours)", ylabel=f"mechanisms found, of {planted}", ylim=(0, planted + 0.5))
-    axes.set_xlim(0, end / 60)
-    dotted = "; dotted: the paper" if results[0]["subsystem"] == "F" else ""
-    axes.set_title(f"Subsystem {results[0]['subsystem']}: mean and standard deviation over seeds{dotted}")
-    axes.legend(loc="lower right", frameon=False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+def _of_part(results: Iterable[Result], part: Part) -> list[Result]:
+    """Return what a part asks for, contender by contender."""
+    own = [
+        one
+        for one in results
+        if (asked := one["asked"])["contender"] in part.contenders
+        and asked["seed"] in part.seeds
+        and asked["phases"] in part.phases
+    ]
+    return sorted(of_one_commit(own, part), key=lambda one: part.contenders.index(one["asked"]["contender"]))
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -458,6 +378,9 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--contenders", default=DEFAULT_CONTENDERS, help="recipes, separated by commas")
     parser.add_argument("--seeds", default="1-20", type=parse_seeds)
     parser.add_argument("--pairs", default=[1], type=parse_counts, help="numbers of pairs that measure at once, as 1,8")
+    parser.add_argument(
+        "--phases", default=[None], type=parse_counts, help="limits on the measurements of one set-up, as 1,8"
+    )
     parser.add_argument("--budget", default="10h")
     parser.add_argument("--share-budget", action="store_true", help="divide the budget by the number of pairs")
     parser.add_argument("--until-all", action="store_true", help="end a campaign with the last mechanism")
@@ -465,10 +388,31 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--space", default="nsdi22")
     parser.add_argument("--quality-points", default=200, type=int, help="0 leaves precision and recall out")
     parser.add_argument("--jobs", default=os.cpu_count() or 1, type=int)
-    parser.add_argument("--output", metavar="PREFIX", help="writes PREFIX.json and PREFIX.png")
+    parser.add_argument("--output", metavar="PREFIX", help="keeps PREFIX.jsonl, and writes PREFIX.png")
+    parser.add_argument(
+        "--evidence",
+        nargs="?",
+        const=",".join(PARTS),
+        metavar="PARTS",
+        help=f"run these parts of the page, of {', '.join(PARTS)}, and write it; `page` only writes",
+    )
+    parser.add_argument("--seeds-per-part", type=int, metavar="N", help="with --evidence: the first N seeds only")
     options = parser.parse_args(words)
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are parallel; threads inside would fight over cores
+    commit = last_commit(ROOT, _DEPENDS_ON)
+    if options.evidence:
+        if unknown := set(options.evidence.split(",")) - {*PARTS, "page"}:
+            parser.error(f"--evidence has no part {', '.join(sorted(unknown))}; it has {', '.join(PARTS)} and page")
+        for name in options.evidence.split(","):
+            tasks = [] if name == "page" else evidence_tasks(PARTS[name], options.seeds_per_part, commit)
+            run_all(pending(tasks, read_results(RAW)), options.jobs, partial(append, RAW))
+        write_evidence(read_results(RAW))
+        return
+    _compare(options, commit)
+
+
+def _compare(options: argparse.Namespace, commit: str) -> None:
     subsystems = options.subsystem or ["F"]
     tasks = [
         Task(
@@ -481,24 +425,35 @@ def main(words: Sequence[str] | None = None) -> None:
             options.quality_points,
             pairs,
             options.until_all,
+            phases,
+            commit,
         )
         for seed in options.seeds
         for subsystem in subsystems
         for contender in options.contenders.split(",")
         for pairs in options.pairs
+        for phases in options.phases
     ]
-    results = run_all(tasks, options.jobs)
+    results: list[Result] = []
+    keep: Callable[[Result], None] = results.append
+    if options.output:
+        path = Path(f"{options.output}.jsonl")
+        keep = partial(append, path)
+        results = read_results(path)
+    run_all(pending(tasks, results), options.jobs, keep)
+    results = results_of(tasks, read_results(path) if options.output else results)
     for subsystem in subsystems:
         mine = [result for result in results if result["subsystem"] == subsystem]
-        print(f"{minutes_table(mine)}\n\n{summary_table(mine)}\n")
+        for phases in options.phases:
+            same = [result for result in mine if result["asked"]["phases"] == phases]
+            if phases is not None:
+                print(f"{phases} phases of a set-up at most:\n")
+            print(f"{minutes_table(same)}\n\n{summary_table(same)}\n")
         if len(options.pairs) > 1:
             print(f"{speedup_table(mine)}\n")
         if options.output:
             suffix = f"-{Path(subsystem).stem}" if len(subsystems) > 1 else ""
             plot(mine, Path(f"{options.output}{suffix}.png"))
-    if options.output:
-        document = {"schema_version": SCHEMA_VERSION, "results": results}
-        Path(f"{options.output}.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

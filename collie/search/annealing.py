@@ -13,6 +13,8 @@ Rules.
 5. A skipped proposal counts as a run at its temperature (the `continue` of Algorithm 1). A failed or unsupported one
    does not. After `_PATIENCE` proposals in a row without a measurement, known anomalies presumably surround the point,
    and the walk starts afresh.
+6. The paper makes a set-up for each point. Where a set-up has phases, they are neighbours of its first point that fit
+   it, because their answers come together when the set-up ends. A stage begins on a set-up of its own.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ from random import Random
 
 from collie.counters.catalog import Catalog
 from collie.search.objective import Objective, Stages, readings
+from collie.search.phases import Pick, on_set_up
 from collie.search.recipe import Recipe, Step
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.setup import SetUp
-from collie.workloads.space import Space
+from collie.workloads.space import Space, drawn_uniformly
 from collie.workloads.workload import Workload
 
 _PATIENCE = 20
@@ -77,9 +80,17 @@ class Annealing:
         """The temperature, or None during ranking."""
         return self._temperature if self._stages.objective else None
 
-    def ask_on(self, _set_up: SetUp) -> Workload | None:
-        """Propose what comes next, whether it fits or not: the next point follows from the present one."""
-        return self.ask()
+    def ask_on(self, set_up: SetUp) -> Workload | None:
+        """Propose a neighbour of the set-up's first point that fits it, or None if the stage has no run left for one.
+
+        Ranking takes points that are independent of each other, each on a set-up of its own.
+        """
+        if self._stages.objective is None or not self._stage_lasts(len(set_up.before)):
+            return None
+        try:
+            return self._neighbour_on(set_up)
+        except ValueError:  # a narrow space
+            return None
 
     def ask(self) -> Workload:
         """Propose a random point or a neighbour of the current point."""
@@ -115,12 +126,27 @@ class Annealing:
     def _mutated(self, workload: Workload) -> Workload:
         if self._recipe.schedule.step is Step.GROUP:
             for _ in range(_TRIES):
-                names = self._groups[self._rng.randrange(len(self._groups))]
-                drawn = self._space.sample(self._rng)
-                candidate = workload.with_(**{name: drawn.get(name) for name in names})
-                if candidate != workload and self._space.allows(candidate):
+                candidate = self._stepped(workload, drawn_uniformly(self._rng))
+                if candidate is not None:
                     return candidate
         return self._space.mutate(workload, self._rng)
+
+    def _neighbour_on(self, set_up: SetUp) -> Workload | None:
+        pick = on_set_up(set_up, drawn_uniformly(self._rng))
+        for _ in range(_TRIES):
+            candidate = self._stepped(set_up.before[0], pick)
+            if candidate is not None and self._space.misfit(candidate, set_up.made_for) is None:
+                return candidate
+        return None
+
+    def _stepped(self, workload: Workload, pick: Pick) -> Workload | None:
+        """Return a workload after one step, or None if this draw leads to none."""
+        if self._recipe.schedule.step is Step.ONE:
+            return self._space.mutate(workload, self._rng)
+        names = self._groups[self._rng.randrange(len(self._groups))]
+        drawn = self._space.construct(pick)
+        candidate = workload.with_(**{name: drawn.get(name) for name in names})
+        return candidate if candidate != workload and self._space.allows(candidate) else None
 
     def _accepts(self, objective: Objective, old: _Point, new: _Point) -> bool:
         before, after = old.readings[objective.counter], new.readings[objective.counter]
@@ -128,6 +154,12 @@ class Annealing:
             return before is None  # a reading that one side lacks cannot be compared
         change = objective.energy(before, after)
         return change < 0 or self._rng.random() < math.exp(-change / self._temperature)
+
+    def _stage_lasts(self, runs: int) -> bool:
+        """Whether the stage has a run left after this number of further ones."""
+        schedule = self._recipe.schedule
+        steps = (self._runs_at_temperature + runs) // schedule.runs_per_temperature
+        return self._temperature * schedule.decay**steps >= schedule.end
 
     def _cool(self) -> None:
         schedule = self._recipe.schedule

@@ -34,10 +34,16 @@ def append(path: Path, result: Result) -> None:
 
 
 def last_commit(root: Path, depends_on: Sequence[str]) -> str:
-    """Return the last commit that changed what a result depends on, marked if the files differ from it."""
+    """Return the last commit that changed what a result depends on, marked if the files differ from it.
+
+    Outside of a repository it is `unknown`.
+    """
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(root), *words, "--", *depends_on], capture_output=True, check=True)
         return done.stdout.decode().strip()
 
-    return git("log", "-1", "--format=%h", "--abbrev=10") + ("-changed" if git("status", "--porcelain") else "")
+    try:
+        return git("log", "-1", "--format=%h", "--abbrev=10") + ("-changed" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.support.contenders import CONTENDERS
+from collie.search.recipe import Step
+from tests.support.results import read_results
+from tests.support.search_evidence import PARTS
 
 
 @pytest.fixture(scope="module")
@@ -31,35 +33,61 @@ def test_the_benchmark_prints_its_tables_and_writes_its_files(
     words = "--contenders random,nsdi22-diag --seeds 5 --budget 120runs --quality-points 20 --jobs 1 --output"
     benchmark.main([*words.split(), str(tmp_path / "out")])
 
-    printed = capsys.readouterr().out
-    assert "| *paper: Collie (Diag)* | 3 (3) | 14 (9) |" in printed
-    assert "| random |" in printed
-    document = json.loads((tmp_path / "out.json").read_text())
-    assert [result["contender"] for result in document["results"]] == ["random", "nsdi22-diag"]
-    assert all(result["runs"] == 120 and len(result["planted"]) == 13 for result in document["results"])
+    printed = capsys.readouterr()
+    assert "| *paper: Collie (Diag)* | 3 (3) | 14 (9) |" in printed.out
+    assert "| random |" in printed.out
+    results = read_results(tmp_path / "out.jsonl")
+    assert [result["contender"] for result in results] == ["random", "nsdi22-diag"]
+    assert all(result["runs"] == 120 and len(result["planted"]) == 13 for result in results)
     assert (tmp_path / "out.png").stat().st_size > 10_000
 
+    benchmark.main([*words.split(), str(tmp_path / "out")])
 
-def test_the_tables_of_the_benchmark_say_mean_spread_and_how_many_got_there(benchmark: ModuleType) -> None:
-    anomaly = {"extraction_runs": 30, "complete": True, "precision": 0.9, "recall": 0.5, "joint_recall": 1.0}
+    again = capsys.readouterr()
+    assert again.out == printed.out
+    assert "2/2 F nsdi22-diag, 1 phases, seed 5" in printed.err
+    assert not again.err, "a campaign on record has run again"
 
-    def result(**found: float) -> dict[str, object]:
-        rest = {"runs": 800, "false": 1, "wall_seconds": 2.0, "budget_minutes": 600.0}
-        joins = {"explained": ["x"], "joined": 4, "merged_wrong": {"a2": ["x", "y"]}}
-        named = {"contender": "mine", "subsystem": "A", "planted": ["x", "y"]}
-        return {**named, **rest, **joins, "found": found, "anomalies": [anomaly, anomaly]}
 
-    results = [result(x=10.0, y=40.0), result(y=20.0)]
+def test_each_clock_has_campaigns_and_tables_of_its_own(
+    benchmark: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "--contenders random,nsdi22-perf --phases 1,8 --seeds 5 --budget 60runs --quality-points 0 --jobs 1"
+    benchmark.main(words.split())
 
-    assert "| mine | 15 (7) [2] | 40 (0) [1] |" in benchmark.minutes_table(results)
-    cells = "1.50 (1 to 2) | 1.00 | 2 | 2 of 8 | 320 | 1.5 | 30, 30 | 100% | 0.900 | 0.500 | 1.000 | 800 | 2.0"
-    assert f"| mine | {cells} |" in benchmark.summary_table(results)
+    one, eight = capsys.readouterr().out.split("8 phases of a set-up at most:")
+    assert "*paper: Collie (Perf)*" in one
+    assert "*paper" not in eight
+    assert all(f"| {name} |" in eight for name in ("random", "nsdi22-perf"))
+
+
+def test_a_contender_can_change_fields_of_its_recipe(benchmark: ModuleType) -> None:
+    task = benchmark.Task("F", 'nsdi22-diag+schedule.decay=0.9+schedule.step="one"+audits=2', 1, phases=8)
+
+    recipe = benchmark.recipe_of(task)
+
+    assert (recipe.schedule.decay, recipe.schedule.step, recipe.audits, recipe.phases) == (0.9, Step.ONE, 2, 8)
+    assert recipe.schedule.start == benchmark.recipe_of(benchmark.Task("F", "nsdi22-diag", 1)).schedule.start
+    with pytest.raises(ValueError, match="Schedule has no field 'decays'"):
+        benchmark.recipe_of(benchmark.Task("F", "nsdi22-diag+schedule.decays=0.9", 1))
+
+
+def test_campaigns_of_the_page_that_another_commit_ran_are_run_again(benchmark: ModuleType) -> None:
+    part = PARTS["clocks"]
+    before, now = (benchmark.evidence_tasks(part, 2, commit) for commit in ("a", "b"))
+    assert len(now) == 2 * len(part.contenders) * len(part.phases)
+    assert {task.seed for task in now[: len(now) // 2]} == {1}
+    done = [{"asked": dataclasses.asdict(task)} for task in (*before, *now[:3])]
+
+    assert benchmark.pending(now, done) == now[3:]
+    assert benchmark.results_of(now, reversed(done)) == done[-3:]
+
+
+def test_a_part_that_the_page_lacks_is_named(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        benchmark.main(["--evidence", "clocks,clocc"])
+    assert "no part clocc" in capsys.readouterr().err
 
 
 def test_seeds_are_read_as_ranges_and_lists(benchmark: ModuleType) -> None:
     assert benchmark.parse_seeds("1-3,7") == [1, 2, 3, 7]
-
-
-def test_every_contender_of_the_paper_has_its_figures(benchmark: ModuleType) -> None:
-    assert all(benchmark.paper_of(name) for name in CONTENDERS)
-    assert len(benchmark.paper_of("nsdi22-diag")[1]) == 13
