@@ -76,6 +76,11 @@ class Victim:
     beside_bps: float | None = None
 
     @property
+    def kept_ratio(self) -> float | None:
+        """Share of its throughput alone that it keeps beside the workload, 0 to 1, or None when unknown."""
+        return None if self.lost_ratio is None else 1.0 - self.lost_ratio
+
+    @property
     def lost_ratio(self) -> float | None:
         """Share of its throughput alone that it lost beside the workload, 0 to 1, or None when unknown."""
         if self.beside_bps is None or not self.alone_bps:
