@@ -67,6 +67,8 @@ class Record:
                 return self._measurement(int(number)).counter(counter)
             case ["runs", number, "victim", field]:
                 return getattr(self._measurement(int(number)).victim, field)
+            case ["runs", number, "victim", "latency", field]:
+                return getattr(self._measurement(int(number)).victim.latency, field)
             case ["runs", numbers]:
                 return len({int(number) for number in numbers.split("+") if self._says_nothing(int(number))})
             case ["plain", "counters", counter]:

@@ -49,7 +49,7 @@ STANDING = CampaignProgress(
     hosts={"server-1": HostStanding(), "server-2": HostStanding(2, 40)},
     last_failure=FailedRun(40, "host server-2 was lost: [bold]no answer[/]"),
     latency={"a-b": Latency(3e-6, 9e-6), "b-a": Latency(4e-6, 8e-6, 2e-5)},
-    victim=Victim(100e9, 25e9),
+    victim=Victim(100e9, 25e9, latency=Latency(p99_seconds=7e-5)),
 )
 
 

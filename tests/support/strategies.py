@@ -148,7 +148,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         problems=st.lists(texts, max_size=2).map(tuple),
         series=st.lists(sample, max_size=4).map(tuple),
         wrong_bytes=st.none() | st.integers(0, 2**40),
-        victim=st.none() | st.builds(Victim, readings, readings),
+        victim=st.none() | st.builds(Victim, readings, readings, st.integers(0, 10**12), st.none() | latency),
         latency=st.dictionaries(texts, latency, max_size=2),
     )
 

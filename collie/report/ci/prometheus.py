@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from collie.campaign.progress import CampaignProgress
+from collie.detect.measurement import Latency
 from collie.ports import CampaignHeader
 from collie.report.quantities import name_testbed
 
@@ -46,7 +47,7 @@ def _metrics(standing: CampaignProgress, updated: str, running: bool) -> Iterato
     losses = [({"host": name}, host.lost) for name, host in standing.hosts.items()]
     latencies = [
         ({"flow": flow, "quantile": quantile}, seconds)
-        for flow, measured in standing.latency.items()
+        for flow, measured in _by_flow(standing).items()
         for quantile, seconds in (
             ("0.5", measured.median_seconds),
             ("0.99", measured.p99_seconds),
@@ -77,6 +78,11 @@ def _metrics(standing: CampaignProgress, updated: str, running: bool) -> Iterato
         "collie_last_run_victim_kept_ratio", "Share of its throughput alone that the victim kept in that run.", kept
     )
     yield "collie_host_losses_total", "How often a host under test went down.", losses
+
+
+def _by_flow(standing: CampaignProgress) -> Mapping[str, Latency]:
+    victim = standing.victim
+    return {**standing.latency, **({"victim": victim.latency} if victim and victim.latency else {})}
 
 
 def _labels(labels: Labels) -> str:

@@ -43,6 +43,7 @@ def test_prometheus_reads_the_textfile() -> None:
         ("b-a", "0.5"): 4e-6,
         ("b-a", "0.99"): 8e-6,
         ("b-a", "0.999"): 2e-5,
+        ("victim", "0.99"): 7e-5,
     }
     assert values["collie_last_run_victim_kept_ratio",] == 0.25
     assert {sample.labels["campaign"] for family in families.values() for sample in family.samples} == {header.campaign}
