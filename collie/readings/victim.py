@@ -25,7 +25,7 @@ ALONE_RUNS = 3
 MIN_MTU = 1024
 """An MTU that any Ethernet carries."""
 
-_BYTES = 65536
+VICTIM_BYTES = 65536
 _QUEUE = 16
 """1 MiB outstanding fills any port and is a small part of a switch's buffer."""
 _TIMEOUT = 16
@@ -37,8 +37,8 @@ def victim(mtu: int, *, remote: bool, offered_bps: int = 0) -> Workload:
     return Workload(
         qp_type=QpType.RC,
         opcode=Opcode.WRITE,
-        messages=(_BYTES,),
-        mr_bytes=_BYTES,
+        messages=(VICTIM_BYTES,),
+        mr_bytes=VICTIM_BYTES,
         send_wq_depth=_QUEUE,
         timeout=_TIMEOUT,
         mtu=mtu,
