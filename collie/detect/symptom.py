@@ -46,10 +46,11 @@ class Symptom(StrEnum):
         """Whether one cause can produce either symptom, from run to run.
 
         A device that retransmits too early loses throughput, packets or whole queue pairs. A paused sender also loses
-        throughput, but pause is reported then. Wrong payload is related to none: late payload is correct. A victim that
-        is held up is late first, and loses throughput when less is left than it offers.
+        throughput, but pause is reported then. Wrong payload is related to none: late payload is correct. A workload
+        that only makes a victim wait takes nothing from it, so the two symptoms of a victim have conditions of their
+        own.
         """
-        return other is self or (other is not None and any({self, other} <= group for group in _RELATED))
+        return other is self or (other is not None and _ALONE.isdisjoint((self, other)))
 
     @property
     def is_of_victim(self) -> bool:
@@ -68,7 +69,7 @@ class Symptom(StrEnum):
 
 
 _OF_VICTIM = frozenset({Symptom.VICTIM_LOSS, Symptom.VICTIM_LATENCY})
-_RELATED = (frozenset(Symptom) - _OF_VICTIM - {Symptom.WRONG_PAYLOAD, Symptom.PAUSE}, _OF_VICTIM)
+_ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE}) | _OF_VICTIM
 _RELATIVE = frozenset({Symptom.LOW_THROUGHPUT, Symptom.LATENCY}) | _OF_VICTIM
 
 

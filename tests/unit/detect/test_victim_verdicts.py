@@ -129,10 +129,10 @@ def test_the_latency_of_the_workload_is_not_that_of_the_victim() -> None:
     assert of_workload.p99_seconds == LATE.p99_seconds
 
 
-def test_one_cause_makes_a_victim_late_or_lose() -> None:
-    assert Symptom.VICTIM_LATENCY.is_related(Symptom.VICTIM_LOSS)
+def test_what_only_makes_a_victim_wait_does_not_explain_its_loss() -> None:
+    assert not Symptom.VICTIM_LATENCY.is_related(Symptom.VICTIM_LOSS)
     assert not Symptom.VICTIM_LATENCY.is_related(Symptom.LATENCY)
-    assert not Symptom.LOW_THROUGHPUT.is_related(Symptom.VICTIM_LOSS)
+    assert Symptom.VICTIM_LOSS.is_looked_for_before(Symptom.VICTIM_LATENCY)
 
 
 def test_a_sibling_says_what_the_victim_usually_keeps() -> None:
