@@ -28,7 +28,7 @@ from collie.simulator.traffic import traffic_of
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
-_SHARED: Final = ("context_misses", "translation_misses", "contexts_lost", "translations_lost", "write_misses")
+_SHARED: Final = ("context_misses", "translation_misses", "contexts_lost", "translations_lost", "write_misses", "held")
 
 
 class Kept(NamedTuple):

@@ -30,7 +30,7 @@ from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedIn
 from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.hardships import absent, show_rates, troubled
-from collie.simulator.hardware import Delays, FlowTable, Subsystem
+from collie.simulator.hardware import ControlVerbs, Delays, FlowTable, Subsystem
 from collie.simulator.latency import latencies_between
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
@@ -115,8 +115,8 @@ class SimulatedTestbed:
             **self._hardships.description(),
             **self._settings,
         }
-        # An earlier Collie knew neither part. Where they limit nothing, its fingerprints name the same hardware.
-        later = {"flow_table": FlowTable(), "delays": Delays()}
+        # An earlier Collie knew none of these parts. Where they limit nothing, its fingerprints name the same hardware.
+        later = {"flow_table": FlowTable(), "delays": Delays(), "control_verbs": ControlVerbs()}
         unknown = {name for name, part in later.items() if getattr(subsystem, name) == part}
         hardware = hashlib.sha256(subsystem.model_dump_json(exclude=unknown).encode()).hexdigest()[:16]
         fingerprint = Fingerprint({"subsystem": {**description, "hardware": hardware}})
