@@ -152,6 +152,7 @@ def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None
         reviver=LabReviver() if choice.hosts is not None and is_lab(choice.hosts) else None,
         verify=choice.verify,
         victim=choice.victim,
+        victim_bps=choice.victim_bps,
     )
 
 
@@ -217,6 +218,7 @@ def _simulated(choice: TestbedChoice, seed: int) -> OpenTestbed:
         noise=choice.noise,
         hardships=choice.hardships,
         victim=choice.victim,
+        victim_bps=choice.victim_bps,
     )
 
 

@@ -39,6 +39,8 @@ LIMITS: Dict[str, Tuple[int, int]] = {
     "send_wq_depth": (1, 1 << 20),
     "recv_wq_depth": (1, 1 << 20),
     "offered_bps": (0, (1 << 63) - 1),
+    "new_mrs_per_second": (0, 0),
+    "new_qps_per_second": (0, 0),
     "max_rd_atomic": (0, 255),
     "max_dest_rd_atomic": (0, 255),
     "timeout": (0, 31),
@@ -90,6 +92,8 @@ class Workload:
     huge_pages: bool = False
     connection: str = "out_of_band"
     offered_bps: int = 0
+    new_mrs_per_second: int = 0
+    new_qps_per_second: int = 0
 
     @property
     def by_rdma_cm(self) -> bool:

@@ -111,8 +111,9 @@ class NamedCase:
     note: str = ""
 
     def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
-        """Return the campaign's calibration, or None if only one of the two testbeds has a victim."""
-        return self.calibration if self.choice.testbed.victim == testbed.victim else None
+        """Return the campaign's calibration, or None unless both testbeds have the same victim or none."""
+        then, now = self.choice.testbed, testbed
+        return self.calibration if (then.victim, then.victim_bps) == (now.victim, now.victim_bps) else None
 
     def difference(self, now: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...] | None:
         """Return the differences from the anomaly's recorded testbed, or None if it has no fingerprints on record."""

@@ -39,7 +39,8 @@ class TestbedChoice:
         noise: factor on the noise of simulated readings. 0 disables it.
         hardships: of the simulator.
         verify: compare payload on real hosts.
-        victim: run a plain flow beside every workload on real hosts.
+        victim: run a plain flow beside every workload.
+        victim_bps: payload bits/s that the plain flow offers. 0: it keeps its send queue full.
     """
 
     __test__ = False
@@ -51,6 +52,7 @@ class TestbedChoice:
     verify: bool = False
     victim: bool = False
     hardships: Hardships = field(default_factory=Hardships)
+    victim_bps: int = 0
 
     @property
     def is_simulated(self) -> bool:
@@ -65,6 +67,7 @@ class TestbedChoice:
             *(("set", f"{key}={value}") for key, value in self.settings.items()),
             ("noise", None if self.noise == 1.0 or self.hosts else self.noise),
             *(() if self.hosts else self.hardships.options()),
+            ("victim-load", f"{self.victim_bps}bit" if self.victim_bps else None),
         ]
         flags = [f"--{name}" for name, is_on in (("verify", self.verify), ("victim", self.victim)) if is_on]
         return [*_words(options), *flags]

@@ -305,7 +305,7 @@ class Measurer:
             if isinstance(result, Unsupported | HostLost):
                 return
             if isinstance(result, Measured) and not self.judgement.unfit[sibling]:
-                self._bounds.learn(sibling, delivered(sibling, result.measurement))
+                self._bounds.learn(sibling, delivered(sibling, result.measurement, self._thresholds.loss_of))
                 self.plain.append(result.measurement)
                 await self._compare(lane, record, result.measurement)
                 return

@@ -23,7 +23,7 @@ from collie.campaign.events import (
     RunFinished,
 )
 from collie.counters.catalog import CounterKind
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Latency, Measurement, Victim
 from collie.ports import Clock, HostLost, Measured, PairLost, RunRecord, SetupFailed
 from collie.search.anomaly import Anomaly
 
@@ -87,6 +87,7 @@ class CampaignProgress:
         anomalies: confirmed anomalies by id, without those merged into another.
         runs_per_minute: runs per minute of wall time, over the last minute.
         left_seconds: wall time until the budget is spent at this pace.
+        latency, victim: those of the last measured run, the latency by flow.
     """
 
     runs: int = 0
@@ -109,6 +110,8 @@ class CampaignProgress:
     hosts: Mapping[str, HostStanding] = field(default_factory=dict)
     last_failure: FailedRun | None = None
     pairs_set_aside: Mapping[str, str] = field(default_factory=dict)
+    latency: Mapping[str, Latency] = field(default_factory=dict)
+    victim: Victim | None = None
 
     @property
     def set_ups(self) -> int:
@@ -140,6 +143,7 @@ class Follower:
         self._began = clock.monotonic()
         self._known = CampaignProgress()
         self._last: RunFinished | None = None
+        self._measured: Measurement | None = None
         self._purpose = ""
         self._falling: frozenset[str] = frozenset()
         self._best: dict[str, float] = {}
@@ -177,6 +181,8 @@ class Follower:
             driven=last.driven,
             best=self._best.get(last.driven) if last.driven else None,
             temperature=last.temperature,
+            latency={} if self._measured is None else dict(self._measured.latency),
+            victim=None if self._measured is None else self._measured.victim,
             **self._pace(here),
         )
 
@@ -191,6 +197,8 @@ class Follower:
             recorded = [lost for lost in self._lost if lost < record.run]
             self._lost = tuple(lost for lost in self._lost if lost not in recorded)
             self._know(runs=self._known.runs + 1 + len(recorded))
+        if isinstance(record.result, Measured):
+            self._measured = record.result.measurement
         if not record.made_set_up:
             self._know(further_phases=self._known.further_phases + 1)
         if failure := failure_of(record):

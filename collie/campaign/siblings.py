@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from collie.campaign.lanes import Lane
 from collie.detect.bounds import Bound, at_best_port
+from collie.detect.judge import Loss
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
@@ -43,12 +44,14 @@ def unfit(result: RunResult, unbounded: Verdict | None) -> str:
     return "was not measured"
 
 
-def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
+def delivered(workload: Workload, measurement: Measurement, loss_of: Loss = Loss.OF_WORKLOAD) -> Mapping[str, Bound]:
     """Return the throughput of a plain sibling at each receiving host with known readings.
 
-    It comes with the longest latency of the run, and with the victim beside it.
+    It comes with the victim beside it, and with the latency that is judged: the victim's, or the longest of the run.
     """
     found, latency, victim = {}, measurement.longest_latency, measurement.victim
+    if loss_of is Loss.OF_VICTIM:
+        latency = victim.latency if victim else None
     victim_bps = None if victim is None else victim.beside_bps
     for name in sinks(workload):
         host = measurement.host(name)

@@ -9,7 +9,7 @@ import click
 from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
-from collie.cli.options import narrowing_options, safety_options, testbed_options
+from collie.cli.options import narrowing_options, safety_options, testbed_options, victim_load_option
 from collie.cli.search import run_search
 from collie.content.locate import ContentKind
 
@@ -57,6 +57,7 @@ _OF_A_SEARCH: dict[str, Any] = {
     "--resume", metavar="DIR", help="Resume an interrupted campaign. --budget sets another total.", type=CAMPAIGN
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan and run nothing.")
+@victim_load_option
 @safety_options
 @testbed_options
 @click.pass_context
@@ -64,11 +65,13 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     """Search the workloads with which one tenant holds up another.
 
     A plain flow, the victim, runs beside every workload. A workload is an anomaly if the victim keeps less than beside
-    plain traffic of the same offered load. Each one is confirmed, and explained by its minimal feature set. The record
-    is that of a search, so `reproduce`, `export`, `report` and `status` take it.
+    plain traffic of the same offered load. With `--victim-load` it is also one if the victim's messages are late. Each
+    one is confirmed, and explained by its minimal feature set. The record is that of a search, so `reproduce`,
+    `export`, `report` and `status` take it.
 
     \b
     collie isolate --subsystem F --budget 2h
+    collie isolate --subsystem F --victim-load 10Gbit/s
     collie isolate --subsystem H --limit "qps<=64"
     """
     return run_search(ctx, {**_OF_A_SEARCH, "victim": True, **options})

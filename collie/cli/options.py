@@ -130,10 +130,17 @@ safety_options = together(
 )
 SAFETY_PARAMETERS = frozenset({"max_pause_per_second", "max_pause", "max_rate", "shared_port"})
 
+victim_load_option = click.option(
+    "--victim-load",
+    metavar="RATE",
+    help="Have the plain flow offer this load, such as 10Gbit/s. Its latency then counts, too. Implies --victim.",
+)
+
 run_options = together(
     safety_options,
     click.option("--verify", is_flag=True, help="On real hosts, compare received with sent payload."),
     click.option("--victim", is_flag=True, help="Run a plain flow beside every workload and report its loss."),
+    victim_load_option,
     testbed_options,
 )
 
@@ -171,14 +178,16 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
     """Return the testbed of `testbed_options`."""
     if options["hosts"] and options["subsystem"]:
         raise UsageError("--hosts names real hosts and --subsystem a simulated one; give one of them")
+    victim_bps = _victim_bps(options.get("victim_load"))
     return TestbedChoice(
         options["hosts"],
         options["subsystem"] or DEFAULT_SUBSYSTEM,
         parse_settings(options["settings"]),
         _noise(options["hosts"], options["noise"]),
         options.get("verify", False),
-        options.get("victim", False),
+        options.get("victim", False) or victim_bps > 0,
         _hardships(options["hosts"], options),
+        victim_bps,
     )
 
 
@@ -187,6 +196,8 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
     named = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     chosen = testbed_choice(ctx.params)
     changes: dict[str, Any] = {name: getattr(chosen, name) for name in ("verify", "victim") if name in named}
+    if "victim_load" in named:
+        changes |= {name: getattr(chosen, name) for name in ("victim", "victim_bps")}
     if named & {"hosts", "subsystem"}:  # settings belong to one subsystem
         changes |= {name: getattr(chosen, name) for name in ("hosts", "subsystem", "settings")}
     elif "settings" in named:
@@ -237,6 +248,16 @@ def _outliers(word: str | None) -> Outliers | None:
     if share is None or pause is None:
         raise UsageError(f"--outliers {word!r} is not SHARE:PAUSE, two shares from 0 to 1 such as 1/30:0.02")
     return Outliers(share, pause) if share and pause else None
+
+
+def _victim_bps(text: str | None) -> int:
+    try:
+        bps = 0 if text is None else round(parse_rate(text))
+    except ValueError as error:
+        raise UsageError(f"--victim-load: {error}") from None
+    if text is not None and bps < 1:
+        raise UsageError(f"--victim-load {text} is no load; give more than 0, or leave it out for a full send queue")
+    return bps
 
 
 def _share(text: str) -> float | None:

@@ -23,7 +23,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
-from collie.detect.measurement import HostMeasurement, Latency, Measurement
+from collie.detect.lateness import Lateness, carries_its_load, lateness, lost_by
+from collie.detect.measurement import HostMeasurement, Latency, Measurement, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive, throughput_is_missing
 from collie.limits import Factor, Positive, Ratio
 from collie.workloads.plan import flows, shares, sinks
@@ -95,11 +96,15 @@ def is_sound(workload: Workload, measurement: Measurement, thresholds: Threshold
 
 
 def can_be_late(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
-    """Whether latency can be anomalous: the workload carries its load, and some message waited long enough."""
-    if not _carries(workload, measurement, thresholds):
-        return False
-    slowest = max((flow.p99_seconds or 0.0 for flow in measurement.latency.values()), default=0.0)
-    return slowest > thresholds.latency_seconds
+    """Whether latency can be anomalous: what is judged carries its load, and some message waited long enough."""
+    judged: list[Latency] = []
+    if thresholds.loss_of is Loss.OF_VICTIM:
+        victim = measurement.victim
+        if victim and victim.latency and carries_its_load(victim, thresholds.load_missed):
+            judged = [victim.latency]
+    elif _carries(workload, measurement, thresholds):
+        judged = list(measurement.latency.values())
+    return max((flow.p99_seconds or 0.0 for flow in judged), default=0.0) > thresholds.latency_seconds
 
 
 def _carries(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
@@ -173,7 +178,7 @@ class _Run:
 
         The reason states the deficit if it is anomalous or decides the severity.
         """
-        if symptom is Symptom.VICTIM_LOSS:
+        if symptom.is_of_victim:
             return Verdict(Outcome.ANOMALOUS, text, symptom, severity, host, margin)
         decides = self.deficit > min(self.thresholds.throughput_deficit, severity) or self.deficit == severity > 0.0
         if decides and symptom is not Symptom.LOW_THROUGHPUT:
@@ -310,45 +315,45 @@ def _latency(run: _Run) -> Verdict | None:
     reference, limits = run.bound.latency, run.thresholds
     if reference is None or not _carries(run.workload, run.measurement, limits):
         return None
-    found = [
-        (each / usual, each, usual, flow, whose)
-        for flow, measured in run.flows_of_the_sibling
-        for each, usual, whose in (
-            (measured.median_seconds, reference.median_seconds, "half"),
-            (measured.p99_seconds, reference.p99_seconds, "99%"),
-        )
-        if each and usual and each - usual > limits.latency_seconds
-    ]
-    ratio, seconds, usual, flow, whose = max(found, default=(0.0, 0.0, 0.0, "", ""))
-    if ratio <= limits.latency_ratio:
+    found = ((lateness(each, reference, limits.latency_seconds), flow) for flow, each in run.flows_of_the_sibling)
+    late, flow = max(found, default=(Lateness(), ""))
+    text = f"{{whose}} of the messages of flow {flow} complete within {{here}}, those of the plain sibling within "
+    return _late(run, Symptom.LATENCY, late, text + "{usual}")
+
+
+def _late(run: _Run, symptom: Symptom, late: Lateness, text: str) -> Verdict | None:
+    threshold = run.thresholds.latency_ratio
+    if late.ratio <= threshold:
         return None
-    severity = 1.0 - 1.0 / ratio
-    text = (
-        f"{whose} of the messages of flow {flow} complete within {format_short_seconds(seconds)}, those of the "
-        f"plain sibling within {format_short_seconds(usual)}: waiting is {severity:.0%} of the latency"
-    )
-    verdict = run.concluded(Symptom.LATENCY, text, severity, sinks(run.workload)[0], ratio / limits.latency_ratio)
+    text = late.in_words(text)
+    verdict = run.concluded(symptom, text, late.severity, sinks(run.workload)[0], late.ratio / threshold)
     if verdict.is_anomalous and not run.measurement.stable:
         return inconclusive(f"{text}, but the window was not stable")
     return verdict
 
 
-def _victim_loss(run: _Run) -> Verdict:
-    """Judge the victim beside the workload by the victim beside plain traffic of the same load, else alone."""
+def _victim(run: _Run) -> Verdict:
+    """Judge the loss of a victim, then its latency, by the victim beside plain traffic of the same load."""
     victim, threshold = run.measurement.victim, run.thresholds.victim_loss
     if victim is None or victim.beside_bps is None:
         return inconclusive("no victim was measured beside the workload")
-    usual, beside = run.bound.victim_bps, "beside its plain sibling"
-    if usual is None:
-        usual, beside = victim.alone_bps or 0.0, "alone"
-    lost = 1.0 - victim.beside_bps / usual if usual else 0.0
-    figures = f"a plain flow keeps {format_rate(victim.beside_bps)} beside the workload, {format_rate(usual)} {beside}"
+    lost, figures = lost_by(victim, run.bound)
     if lost <= threshold:
-        return Verdict(Outcome.NORMAL, figures)
+        late = _victim_latency(run, victim)
+        return Verdict(Outcome.NORMAL, figures) if late is None else late
     text = f"{figures}: it loses {lost:.0%} of its throughput"
     if not run.measurement.stable:
         return inconclusive(f"{text}, but the window was not stable")
     return run.concluded(Symptom.VICTIM_LOSS, text, lost, sinks(run.workload)[0], lost / threshold)
+
+
+def _victim_latency(run: _Run, victim: Victim) -> Verdict | None:
+    reference, limits = run.bound.latency, run.thresholds
+    if victim.latency is None or reference is None or not carries_its_load(victim, limits.load_missed):
+        return None
+    late = lateness(victim.latency, reference, limits.latency_seconds)
+    text = "{whose} of the messages of a plain flow complete within {here} beside the workload, within {usual} beside "
+    return _late(run, Symptom.VICTIM_LATENCY, late, text + "its plain sibling")
 
 
 def _normal(run: _Run) -> Verdict:
@@ -374,7 +379,7 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
 )
 """Checks in the order of `Symptom`. The last check always has a result."""
 
-_CHECKS_OF_VICTIM: tuple[Callable[[_Run], Verdict | None], ...] = (_void, _stopped, _victim_loss)
+_CHECKS_OF_VICTIM: tuple[Callable[[_Run], Verdict | None], ...] = (_void, _stopped, _victim)
 
 
 def _missing(delivered: float, bound: float) -> float:

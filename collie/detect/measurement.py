@@ -69,21 +69,6 @@ class GeneratorHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class Victim:
-    """A plain flow beside the workload: its payload bits/s alone and in the window of the run."""
-
-    alone_bps: float | None = None
-    beside_bps: float | None = None
-
-    @property
-    def lost_ratio(self) -> float | None:
-        """Share of its throughput alone that it lost beside the workload, 0 to 1, or None when unknown."""
-        if self.beside_bps is None or not self.alone_bps:
-            return None
-        return max(0.0, 1.0 - self.beside_bps / self.alone_bps)
-
-
-@dataclass(frozen=True, slots=True)
 class Latency:
     """Seconds from the time a message was due to its completion, over the messages of a flow. Unknown values are None.
 
@@ -104,6 +89,34 @@ class Latency:
     p99_interval: tuple[float, float] | None = None
     p999_interval: tuple[float, float] | None = None
     stall_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A plain flow beside the workload.
+
+    Attributes:
+        alone_bps, beside_bps: payload bits/s alone and in the window of the run.
+        offered_bps: payload bits/s that it offers. 0: it keeps its send queue full.
+        latency: that of its messages beside the workload. With full send queues it only tells their length.
+    """
+
+    alone_bps: float | None = None
+    beside_bps: float | None = None
+    offered_bps: int = 0
+    latency: Latency | None = None
+
+    @property
+    def kept_ratio(self) -> float | None:
+        """Share of its throughput alone that it keeps beside the workload, 0 to 1, or None when unknown."""
+        return None if self.lost_ratio is None else 1.0 - self.lost_ratio
+
+    @property
+    def lost_ratio(self) -> float | None:
+        """Share of its throughput alone that it lost beside the workload, 0 to 1, or None when unknown."""
+        if self.beside_bps is None or not self.alone_bps:
+            return None
+        return max(0.0, 1.0 - self.beside_bps / self.alone_bps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +206,7 @@ def cut_short(measurement: Measurement, seen: Sequence[Sample], reason: str) -> 
         problems=(),
         series=tuple(seen),
         stopped=reason,
-        victim=measurement.victim and replace(measurement.victim, beside_bps=None),
+        victim=measurement.victim and replace(measurement.victim, beside_bps=None, latency=None),
         latency={},
     )
 

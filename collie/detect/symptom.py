@@ -34,6 +34,8 @@ class Symptom(StrEnum):
     """Messages of an offered load take much longer than those of the plain sibling at the same load."""
     VICTIM_LOSS = "victim_loss"
     """A plain flow of another tenant loses more beside the workload than beside plain traffic of the same load."""
+    VICTIM_LATENCY = "victim_latency"
+    """Messages of such a flow take much longer beside the workload than beside plain traffic of the same load."""
 
     @property
     def words(self) -> str:
@@ -44,9 +46,16 @@ class Symptom(StrEnum):
         """Whether one cause can produce either symptom, from run to run.
 
         A device that retransmits too early loses throughput, packets or whole queue pairs. A paused sender also loses
-        throughput, but pause is reported then. Wrong payload is related to none: late payload is correct.
+        throughput, but pause is reported then. Wrong payload is related to none: late payload is correct. A workload
+        that only makes a victim wait takes nothing from it, so the two symptoms of a victim have conditions of their
+        own.
         """
         return other is self or (other is not None and _ALONE.isdisjoint((self, other)))
+
+    @property
+    def is_of_victim(self) -> bool:
+        """Whether the traffic of another tenant shows it."""
+        return self in _OF_VICTIM
 
     @property
     def is_relative(self) -> bool:
@@ -59,8 +68,9 @@ class Symptom(StrEnum):
         return order.index(self) < order.index(other)
 
 
-_ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE, Symptom.VICTIM_LOSS})
-_RELATIVE = frozenset({Symptom.LOW_THROUGHPUT, Symptom.LATENCY, Symptom.VICTIM_LOSS})
+_OF_VICTIM = frozenset({Symptom.VICTIM_LOSS, Symptom.VICTIM_LATENCY})
+_ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE}) | _OF_VICTIM
+_RELATIVE = frozenset({Symptom.LOW_THROUGHPUT, Symptom.LATENCY}) | _OF_VICTIM
 
 
 class Outcome(StrEnum):
@@ -147,5 +157,6 @@ _FIGURES = {
     Symptom.STALL: "{:.0%} of the window",
     Symptom.LATENCY: "{:.0%} of the latency",
     Symptom.VICTIM_LOSS: "{:.0%} of its throughput",
+    Symptom.VICTIM_LATENCY: "{:.0%} of the latency",
 }
 """The figure of each symptom in the words of its reason."""

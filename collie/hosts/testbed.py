@@ -67,7 +67,8 @@ class HostsTestbed:
     about the data path end it.
 
     Devices of one host have an agent each. `discover` makes the catalog of a driver that has none. `verify` compares
-    received with sent payload. With `victim` a plain flow runs beside every workload.
+    received with sent payload. With `victim` a plain flow runs beside every workload, at a load of `victim_bps` unless
+    that is 0.
     """
 
     def __init__(
@@ -83,10 +84,12 @@ class HostsTestbed:
         discover: Discover = discovered,
         verify: bool = False,
         victim: bool = False,
+        victim_bps: int = 0,
         timing: HostTiming = DEFAULT_TIMING,
     ) -> None:
         self._verify = verify
         self._with_victim = victim
+        self._victim_bps = victim_bps
         self._alone_bps: dict[Workload, float] = {}
         self._pair = pair
         self._catalog_for = catalog_for
@@ -297,12 +300,15 @@ class HostsTestbed:
         no_victim = why_none(workload) if self._with_victim else ""
         beside = alone_bps = None
         if self._with_victim and not no_victim:
-            beside = victim(min_active_mtu(endpoints[:2], MIN_MTU), remote=workload.remote)  # at A, and B if remote
+            mtu = min_active_mtu(endpoints[:2], MIN_MTU)  # at A, and B if remote
+            beside = victim(mtu, remote=workload.remote, offered_bps=self._victim_bps)
             alone_bps = self._alone_bps_of(beside, endpoints, watch)
         measured = self._phase(endpoints, workload, watch, on, beside)
         if no_victim:
             return replace(measured, notes=(*measured.notes, no_victim))
-        return replace(measured, victim=measured.victim and replace(measured.victim, alone_bps=alone_bps))
+        if measured.victim is None:
+            return measured
+        return replace(measured, victim=replace(measured.victim, alone_bps=alone_bps, offered_bps=self._victim_bps))
 
     def _phase(
         self,

@@ -222,6 +222,8 @@ REASONS: Mapping[str, str] = {
     "signal_every": "a list is signalled at least once (-Q divides -l), single posts at least every 1024 messages",
     "sq_sig_all": "SRD is signalled for every message",
     "offered_bps": "--rate_limit paces each queue pair in hardware, or bursts of a process in software: no flow evenly",
+    "new_mrs_per_second": "no process registers regions while it sends",
+    "new_qps_per_second": "no process creates queue pairs while it sends",
     "max_inline_data": "at most 912 bytes are inline (-I), and none of what is fetched",
     "max_rd_atomic": "-o sets it for both ends",
     "max_dest_rd_atomic": "-o sets it for both ends",

@@ -122,12 +122,20 @@ def latencies(workload: Workload, window: Mapping[str, Sequence[AgentSample]]) -
     """Return the latency of each flow whose requester timed rounds, by the name of the flow."""
     found = {}
     for flow in flows(workload):
-        ends = [(sample.clock, sample.flows.get(f"{flow.name}/requester")) for sample in window.get(flow.requester, ())]
-        timed = [(clock, end) for clock, end in ends if end is not None and end.latencies is not None]
-        if len(timed) > 1:
-            (begin, before), (end, after) = timed[0], timed[-1]
-            found[flow.name] = _latency(before, after, end - begin)
+        latency = latency_of(f"{flow.name}/requester", window.get(flow.requester, ()))
+        if latency is not None:
+            found[flow.name] = latency
     return found
+
+
+def latency_of(requester: str, samples: Sequence[AgentSample]) -> Latency | None:
+    """Return the latency of one requester's messages, or None unless it timed them."""
+    ends = [(sample.clock, sample.flows.get(requester)) for sample in samples]
+    timed = [(clock, end) for clock, end in ends if end is not None and end.latencies is not None]
+    if len(timed) < 2:
+        return None
+    (begin, before), (end, after) = timed[0], timed[-1]
+    return _latency(before, after, end - begin)
 
 
 def _latency(before: FlowTotals, after: FlowTotals, seconds: float) -> Latency:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from collie.detect.measurement import Victim
 from collie.readings.delivery import curve_of_end, received_bps
+from collie.readings.latency import latency_of
 from collie.readings.recording import Timeline
 from collie.readings.samples import AgentSample
 from collie.workloads.plan import HOST_A, HOST_B, Flow
@@ -24,25 +25,26 @@ ALONE_RUNS = 3
 MIN_MTU = 1024
 """An MTU that any Ethernet carries."""
 
-_BYTES = 65536
+VICTIM_BYTES = 65536
 _QUEUE = 16
 """1 MiB outstanding fills any port and is a small part of a switch's buffer."""
 _TIMEOUT = 16
 """0.27 s, with seven retries. A victim that starves for two seconds loses throughput, not its queue pair."""
 
 
-def victim(mtu: int, *, remote: bool) -> Workload:
-    """Return the victim's workload."""
+def victim(mtu: int, *, remote: bool, offered_bps: int = 0) -> Workload:
+    """Return the victim's workload. With an offered load of 0 it keeps its send queue full."""
     return Workload(
         qp_type=QpType.RC,
         opcode=Opcode.WRITE,
-        messages=(_BYTES,),
-        mr_bytes=_BYTES,
+        messages=(VICTIM_BYTES,),
+        mr_bytes=VICTIM_BYTES,
         send_wq_depth=_QUEUE,
         timeout=_TIMEOUT,
         mtu=mtu,
         remote=remote,
         loopback=not remote,
+        offered_bps=offered_bps,
     )
 
 
@@ -58,9 +60,11 @@ def why_none(workload: Workload) -> str:
     return ""
 
 
-def beside(timeline: Timeline, begin: float, end: float) -> Victim:
-    """Return the victim's throughput beside a workload, from host A's samples."""
-    return Victim(beside_bps=received_bps([curve_of_end(REQUESTER, timeline)], begin, end))
+def beside(timeline: Timeline, begin: float, end: float, window: Sequence[AgentSample]) -> Victim:
+    """Return the victim's throughput and latency beside a workload, from host A's samples."""
+    return Victim(
+        beside_bps=received_bps([curve_of_end(REQUESTER, timeline)], begin, end), latency=latency_of(REQUESTER, window)
+    )
 
 
 def _failed(sample: AgentSample) -> bool:

@@ -87,7 +87,7 @@ def measurement(
             *(f"host {role}: {one.text}" for role, found in stalled.items() for one in found if not one.voids),
         ),
         series=series,
-        victim=victims.beside(timelines[HOST_A], begin, end) if victim else None,
+        victim=victims.beside(timelines[HOST_A], begin, end, samples[HOST_A]) if victim else None,
         latency=latencies(workload, samples),
     )
 

@@ -64,9 +64,10 @@ def times(factor: float) -> str:
 
 
 def victim_kept(victim: Victim) -> str:
-    """Format a victim's loss: `keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost`."""
+    """Format a victim's loss: `keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost`. An offered load precedes it."""
     lost = "" if victim.lost_ratio is None else f": {percent(victim.lost_ratio)} lost"
-    return f"keeps {rate(victim.beside_bps)} of {rate(victim.alone_bps)} alone{lost}"
+    offered = f"offers {rate(victim.offered_bps)}, " if victim.offered_bps else ""
+    return f"{offered}keeps {rate(victim.beside_bps)} of {rate(victim.alone_bps)} alone{lost}"
 
 
 def runs(count: int) -> str:

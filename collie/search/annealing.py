@@ -41,7 +41,7 @@ _GROUPS = (
         *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"),
         *("requesters", "responders", "remote"),
     },
-    {"mrs_per_qp", "mr_bytes"},
+    {"mrs_per_qp", "mr_bytes", "new_mrs_per_second"},
     {"messages", "offered_bps"},
 )
 """The paper's host topology, memory allocation and message pattern (section 4). All else is transport."""

@@ -272,6 +272,8 @@ _COUNTED = {
     "total_qps": ("queue pair", "queue pairs", " over both directions"),
     "mrs_per_qp": ("memory region", "memory regions", " per queue pair"),
     "total_mrs": ("memory region", "memory regions", " in all"),
+    "new_mrs_per_second": ("memory region", "memory regions", " per second registered and deregistered"),
+    "new_qps_per_second": ("queue pair", "queue pairs", " per second created and destroyed"),
     "wqe_batch": ("work request", "work requests", " per post"),
     "signal_every": ("post", "posts", " per completion"),
     "sge_count": ("scatter/gather entry", "scatter/gather entries", ""),

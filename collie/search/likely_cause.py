@@ -197,4 +197,5 @@ _EFFECTS = {
     Symptom.LOW_THROUGHPUT: "so throughput falls",
     Symptom.LATENCY: "so messages wait",
     Symptom.VICTIM_LOSS: "so the traffic of others is held up",
+    Symptom.VICTIM_LATENCY: "so the messages of others wait",
 }

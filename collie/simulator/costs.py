@@ -292,8 +292,12 @@ def _host(
         looked_up = m.place + walks * t.packets * subsystem.flow_table.walk_seconds
     return HostCosts(
         sets=sets,
-        steady=_steady(subsystem, t, n, m, sets, here),
-        arrival=_arrival(subsystem, n, m._replace(place=looked_up), sets, here, unacknowledged, unarbitrated),
+        steady=_held(n, sets, _steady(subsystem, t, n, m, sets, here)),
+        arrival=_held(
+            n,
+            sets,
+            _arrival(subsystem, n, m._replace(place=looked_up), sets, here, unacknowledged, unarbitrated),
+        ),
         unacknowledged=unacknowledged,
         unarbitrated=unarbitrated,
         late=here.late,
@@ -302,6 +306,14 @@ def _host(
         trip=trip + timer,
         round_trip=round_trip + t.is_rc * here.late + timer,
     )
+
+
+def _held(n: Numbers, sets: WorkingSets, paths: PathCosts) -> PathCosts:
+    """Return costs that grow because control verbs hold up the host's messages for a share of the time."""
+    if not n.anywhere(sets.held):
+        return paths
+    slower = 1.0 / (1.0 - sets.held)
+    return PathCosts(*(tuple(cost * slower for cost in way) for way in paths))
 
 
 def _steady(

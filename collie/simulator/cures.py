@@ -35,6 +35,8 @@ CURES: Final[Mapping[Mechanism, Changes]] = {
     Mechanism.COLD_REGIONS: {"delays": {"cold_region_seconds": 0.0}},
     Mechanism.LONG_LISTS: {"delays": {"long_list_seconds": 0.0}},
     Mechanism.LOOPBACK_BURSTS: {"delays": {"loopback_burst_seconds": 0.0}},
+    Mechanism.NEW_REGIONS: {"control_verbs": {"region_seconds": 0.0, "regions_per_second": _AMPLE}},
+    Mechanism.NEW_QUEUE_PAIRS: {"control_verbs": {"queue_pair_seconds": 0.0, "queue_pairs_per_second": _AMPLE}},
 }
 """The quantity behind each mechanism, and a value at which it limits nothing."""
 

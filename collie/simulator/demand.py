@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from collie.simulator.caches import miss_ratio, pushed_out
-from collie.simulator.hardware import Cache, ReceiveQueues, Subsystem
+from collie.simulator.hardware import Cache, ControlVerbs, ReceiveQueues, Subsystem
 from collie.simulator.numbers import Numbers, Quantity
 from collie.simulator.traffic import TrafficArrays
 
 _LOOK_AHEAD_SHARPNESS: Final = 3.0
 
-_OfEnds = tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]
+_OfEnds = tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]
 
 
 class WorkingSets(NamedTuple):
@@ -23,6 +23,7 @@ class WorkingSets(NamedTuple):
         contexts_lost, translations_lost: share of early lookups that leave the chip before use.
         staging_misses: share of packets evicted from the transmit staging.
         write_misses: share of written bytes that the last-level cache does not take.
+        held: share of the time for which control verbs hold up all messages.
     """
 
     ends: Quantity
@@ -33,6 +34,7 @@ class WorkingSets(NamedTuple):
     translations_lost: Quantity
     staging_misses: Quantity
     write_misses: Quantity
+    held: Quantity
     send_wqes: Quantity
     receive_misses: Quantity
 
@@ -56,6 +58,7 @@ def _of_ends(subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
     ends = flows * t.qps
     regions = ends * t.regions * t.translations
+    new_contexts, new_translations, held = _control_verbs(subsystem.control_verbs, t, n)
     staged = t.is_rc * t.long_list * t.two_way  # only arrivals evict packets
     if n.anywhere(staged):
         staged = staged * miss_ratio(
@@ -64,13 +67,37 @@ def _of_ends(subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
     return (
         ends,
         t.is_read * ends,
-        miss_ratio(ends, context.entries, context.sharpness, context.conflict_ratio),
-        miss_ratio(regions, translation.entries, translation.sharpness, translation.conflict_ratio),
-        _lost(context, ends),
-        _lost(translation, regions),
+        _or(miss_ratio(ends, context.entries, context.sharpness, context.conflict_ratio), new_contexts),
+        _or(
+            miss_ratio(regions, translation.entries, translation.sharpness, translation.conflict_ratio),
+            new_translations,
+        ),
+        _or(_lost(context, ends), new_contexts),
+        _or(_lost(translation, regions), new_translations),
         staged,
         miss_ratio(ends * t.touched, subsystem.memory.io_cache_bytes, 4.0, 0.0),
+        held,
     )
+
+
+def _control_verbs(verbs: ControlVerbs, t: TrafficArrays, n: Numbers) -> tuple[Quantity, Quantity, Quantity]:
+    """Return the shares of contexts and of translations that are invalidated before their next use, and `held`.
+
+    The firmware carries out the verbs one after another, so more of them than it has time for are not carried out.
+    """
+    busy = t.new_regions * verbs.region_seconds + t.new_queue_pairs * verbs.queue_pair_seconds
+    slower = n.most(1.0, busy)
+    contexts, translations = t.new_queue_pairs / slower, t.new_regions / slower
+    return (
+        contexts / (contexts + verbs.queue_pairs_per_second),
+        translations / (translations + verbs.regions_per_second),
+        verbs.held_ratio * n.least(1.0, busy),
+    )
+
+
+def _or(one: Quantity, other: Quantity) -> Quantity:
+    """Return the chance of either of two independent events. It is `one` exactly if the other never happens."""
+    return one + (1.0 - one) * other
 
 
 def _lost(cache: Cache, used: Quantity) -> Quantity:

@@ -283,6 +283,24 @@ class Delays(Part):
     """Time for which a burst of streamed loopback traffic keeps arrivals from the network from being placed."""
 
 
+class ControlVerbs(Part):
+    """The firmware that carries out control verbs, and the entries that they invalidate on chip.
+
+    The defaults cost nothing.
+    """
+
+    region_seconds: SecondsOrNone = 0.0
+    """Firmware time to register and deregister a memory region."""
+    queue_pair_seconds: SecondsOrNone = 0.0
+    """Firmware time to create and destroy a queue pair."""
+    held_ratio: HalfShare = 0.0
+    """Share of that time for which the firmware holds up all messages of the host, to invalidate entries on chip."""
+    regions_per_second: Count = 1 << 40
+    """New regions/s with which half of the translation lookups miss that would otherwise hit."""
+    queue_pairs_per_second: Count = 1 << 40
+    """New queue pairs/s with which half of the context lookups miss that would otherwise hit."""
+
+
 class SendWqeCache(Part):
     """The cache of posted sends."""
 
@@ -393,6 +411,7 @@ class Subsystem(Part):
     host: HostHardware
     flow_table: FlowTable = FlowTable()
     delays: Delays = Delays()
+    control_verbs: ControlVerbs = ControlVerbs()
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

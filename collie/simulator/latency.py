@@ -67,7 +67,7 @@ class Latencies(NamedTuple):
     loop: FlowLatency | None
 
 
-class _Wait(NamedTuple):
+class Wait(NamedTuple):
     """A wait: its probability, its mean over all messages, and a bound on its mean over the messages that wait."""
 
     busy: Quantity
@@ -127,6 +127,24 @@ def latencies_between(a: Subsystem, b: Subsystem, state: SteadyState) -> Latenci
     return Latencies(*(_latency(state, way, limit, is_open=is_open) for way, limit in ways))
 
 
+def latency_in_turns(
+    subsystem: Subsystem, state: SteadyState, full_rate: Quantity, in_turns: Sequence[Wait]
+) -> Distribution:
+    """Return the completion latency of a plain flow between two equal hosts that other tenants use, too.
+
+    `state` holds the messages/s that the flow gets, and costs with the caches shared. With full send queues it would
+    get `full_rate` messages/s. The waits `in_turns` are those for resources that other tenants use.
+    """
+    n, t = state.numbers, state.traffic
+    way = next(_ways(subsystem, subsystem, state))
+    unloaded, misses = _unloaded(t, way, n), [*_misses(t, way, n), *_delays(state, way)]
+    most = _in_full_queues(t, way, full_rate, misses, n)
+    waits = [*misses, *_queues(state, way), *_waits_against(t, way, n), *in_turns]
+    is_full = way.flow.sent * _REACHED < t.offered
+    quantiles = zip(most, _sum(unloaded, unloaded.answer, waits, n), strict=True)
+    return Distribution(*(n.choose(is_full, top, n.least(top, quantile)) for top, quantile in quantiles))
+
+
 def _ways(source: Subsystem, sink: Subsystem, state: SteadyState) -> Iterator[_Way]:
     forth, back, loop, costs, t = state.forth, state.back, state.loop, state.costs, state.traffic
     at_source = forth.sent, back.sent, 0.0
@@ -171,7 +189,7 @@ def _latency(state: SteadyState, way: _Way, limit: _Way, *, is_open: bool) -> Fl
         return _of_flow(way, most, until_arrival, n)
     waits, against = [*misses, *_queues(state, way)], list(_waits_against(t, way, n))
     both_ways = [*waits, *against]
-    to_sink = [*waits, *(_Wait(*(t.is_read * each for each in wait)) for wait in against)]
+    to_sink = [*waits, *(Wait(*(t.is_read * each for each in wait)) for wait in against)]
     is_full = served * _REACHED < t.offered
 
     def bounded(limits: Vector, quantiles: Vector) -> Vector:
@@ -231,7 +249,7 @@ def _idle_read(subsystem: Subsystem) -> float:
     return min(subsystem.pcie.idle_read_latency_seconds, subsystem.pcie.read_latency_seconds)
 
 
-def _queues(state: SteadyState, way: _Way) -> Iterator[_Wait]:
+def _queues(state: SteadyState, way: _Way) -> Iterator[Wait]:
     """Yield the waits at the busiest stage of the sender and of the receiver."""
     n, t, costs = state.numbers, state.traffic, state.costs
     together = t.spread + t.wqe_batch - 1.0
@@ -266,7 +284,7 @@ def _stages(
 
 def _busiest(
     stages: Sequence[tuple[Quantity, Quantity, Quantity]], together: Quantity, room: Quantity | None, n: Numbers
-) -> _Wait:
+) -> Wait:
     busy = mean = depth = 0.0
     for load, squares, largest in stages:
         load = n.least(load, _FULL)
@@ -275,10 +293,10 @@ def _busiest(
             slower = n.least(slower, room)
         busy, mean = n.most(busy, load), n.most(mean, squares * slower)
         depth = n.most(depth, largest * slower)
-    return _Wait(busy, mean, depth)
+    return Wait(busy, mean, depth)
 
 
-def _misses(t: TrafficArrays, way: _Way, n: Numbers) -> list[_Wait]:
+def _misses(t: TrafficArrays, way: _Way, n: Numbers) -> list[Wait]:
     """Return the waits for tables in host memory: contexts and translations of both hosts, and the sink's receives."""
     found = []
     for subsystem, host in ((way.start, way.sender), (way.end, way.receiver)):
@@ -289,10 +307,10 @@ def _misses(t: TrafficArrays, way: _Way, n: Numbers) -> list[_Wait]:
     if n.anywhere(t.receives):
         datagram, reliable = way.end.datagram_receives.fetch_seconds, way.end.reliable_receives.fetch_seconds
         found.append((t.receives * way.receiver.sets.receive_misses, n.choose(t.is_ud, datagram, reliable)))
-    return [_Wait(ratio, ratio * seconds, seconds) for ratio, seconds in found]
+    return [Wait(ratio, ratio * seconds, seconds) for ratio, seconds in found]
 
 
-def _delays(state: SteadyState, way: _Way) -> Iterator[_Wait]:
+def _delays(state: SteadyState, way: _Way) -> Iterator[Wait]:
     """Yield the waits that use up no resource (`hardware.Delays`). Those of this subsystem can all be 0."""
     n, t = state.numbers, state.traffic
     if timer := way.end.delays.acknowledgement_timer_seconds:
@@ -300,37 +318,37 @@ def _delays(state: SteadyState, way: _Way) -> Iterator[_Wait]:
         filled = way.end.engine.messages_per_ack * t.qps / n.most(way.flow.sent, _TINY)
         period = t.is_rc * (1.0 - t.is_read) * n.least(timer, filled)
         share = way.receiver.on_timer
-        yield _Wait(share, share * period / 2.0, period / 2.0)
+        yield Wait(share, share * period / 2.0, period / 2.0)
     for subsystem, load in zip((way.start, way.end), way.loads, strict=True):
         delays, busy = subsystem.delays, n.least(1.0, n.most(load.steady[DOWNSTREAM], load.upstream))
         cold = pushed_out(n, t.qps * t.regions, delays.cold_regions)
         long = n.choose(t.entries >= delays.long_list_entries, 1.0, 0.0)
         for share, seconds in ((cold, delays.cold_region_seconds), (long, delays.long_list_seconds)):
             if seconds:
-                yield _Wait(share, share * busy * seconds, busy * seconds)
+                yield Wait(share, share * busy * seconds, busy * seconds)
     if (burst := way.end.delays.loopback_burst_seconds) and not way.is_loop:
         bursts = way.loads[1].loopback * t.streamed
-        yield _Wait(bursts, bursts * burst / 2.0, burst)
+        yield Wait(bursts, bursts * burst / 2.0, burst)
 
 
-def _waits_against(t: TrafficArrays, way: _Way, n: Numbers) -> Iterator[_Wait]:
+def _waits_against(t: TrafficArrays, way: _Way, n: Numbers) -> Iterator[Wait]:
     """Yield the waits of acknowledgements and READ requests: for the wire, and during its pauses."""
     if way.is_loop or not n.anywhere(t.is_rc):
         return
     paths = way.receiver.steady
     wire = PathCosts(paths.out[WIRE : WIRE + 1], paths.into[WIRE : WIRE + 1], ())
     wait = _busiest(list(_stages(wire, way.arriving, wire.into, n)), t.spread + t.wqe_batch - 1.0, None, n)
-    yield _Wait(t.is_rc * wait.busy, t.is_rc * wait.mean, t.is_rc * wait.depth)
+    yield Wait(t.is_rc * wait.busy, t.is_rc * wait.mean, t.is_rc * wait.depth)
     yield _pause(t.is_rc * way.unanswered, way.start)
 
 
-def _pause(ratio: Quantity, receiver: Subsystem) -> _Wait:
+def _pause(ratio: Quantity, receiver: Subsystem) -> Wait:
     """Return the wait in a pause. A pause ends when the buffer is drained, so a message waits for half of it."""
     seconds = receiver.receive_buffer.xoff_bytes * 8.0 / receiver.wire.line_rate_bps
-    return _Wait(ratio, ratio * seconds / 2.0, seconds / 2.0)
+    return Wait(ratio, ratio * seconds / 2.0, seconds / 2.0)
 
 
-def _sum(unloaded: _Unloaded, answer: Quantity, waits: Sequence[_Wait], n: Numbers) -> Vector:
+def _sum(unloaded: _Unloaded, answer: Quantity, waits: Sequence[Wait], n: Numbers) -> Vector:
     """Return the quantiles of a latency below saturation."""
     median = unloaded.middle + answer
     mean = unloaded.mean + answer
@@ -342,7 +360,7 @@ def _sum(unloaded: _Unloaded, answer: Quantity, waits: Sequence[_Wait], n: Numbe
     return [median, *(mean + _excess(late, waits, share, n) for share, _ in _TAILS)]
 
 
-def _excess(late: Quantity, waits: Sequence[_Wait], share: float, n: Numbers) -> Quantity:
+def _excess(late: Quantity, waits: Sequence[Wait], share: float, n: Numbers) -> Quantity:
     """Return the excess over the mean that `share` of the messages exceed, for independent waits."""
     squares = late**2
     for busy, _, depth in waits:
@@ -351,7 +369,7 @@ def _excess(late: Quantity, waits: Sequence[_Wait], share: float, n: Numbers) ->
     return squares**0.5
 
 
-def _in_full_queues(t: TrafficArrays, way: _Way, rate: Quantity, misses: Sequence[_Wait], n: Numbers) -> Vector:
+def _in_full_queues(t: TrafficArrays, way: _Way, rate: Quantity, misses: Sequence[Wait], n: Numbers) -> Vector:
     """Return the latencies in full send queues. They vary with the sizes of messages ahead, and with pauses."""
     posted = t.qps * t.send_depth
     mean = posted / n.most(rate, _TINY)

@@ -50,3 +50,7 @@ class Mechanism(StrEnum):
     """Not in the paper: long scatter/gather lists wait behind the payload on a busy PCIe."""
     LOOPBACK_BURSTS = "loopback_bursts"
     """Not in the paper: arrivals from the network wait behind bursts of loopback traffic."""
+    NEW_REGIONS = "new_regions"
+    """Not in the paper: the firmware holds up traffic to invalidate the translations of deregistered regions."""
+    NEW_QUEUE_PAIRS = "new_queue_pairs"
+    """Not in the paper: the firmware holds up traffic to invalidate the contexts of destroyed queue pairs."""

@@ -57,8 +57,16 @@ class RunNoise:
     @property
     def latency(self) -> tuple[float, float, float]:
         """Factors on the median, on 99 % and on 99.9 % of an offered load. They come from a generator of their own."""
+        return self._tails(2)
+
+    @property
+    def victim_latency(self) -> tuple[float, float, float]:
+        """The same factors for a victim."""
+        return self._tails(4)
+
+    def _tails(self, generator: int) -> tuple[float, float, float]:
         seed, run, noise = self.origin
-        draws = np.random.default_rng([seed, run, 2]).standard_normal(len(LATENCY_SPREADS))
+        draws = np.random.default_rng([seed, run, generator]).standard_normal(len(LATENCY_SPREADS))
         median, p99, p999 = np.exp(noise * np.multiply(LATENCY_SPREADS, draws)).tolist()
         return median, p99, p999
 

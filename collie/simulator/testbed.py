@@ -30,7 +30,7 @@ from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedIn
 from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.hardships import absent, show_rates, troubled
-from collie.simulator.hardware import Delays, FlowTable, Subsystem
+from collie.simulator.hardware import ControlVerbs, Delays, FlowTable, Subsystem
 from collie.simulator.latency import latencies_between
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
@@ -38,7 +38,7 @@ from collie.simulator.noise import RunNoise, draw_noise
 from collie.simulator.readings import COUNTERS, FLEET_COUNTERS, PORT_COUNTERS, counters, counters_between
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.tenants import kept_beside
+from collie.simulator.tenants import kept_beside, victim_beside
 from collie.workloads.plan import HOST_A, HOST_B, flows
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.setup import SetUp
@@ -74,7 +74,7 @@ class SimulatedTestbed:
     A run's noise depends only on the seed and the run's number. `noise` is a factor on every spread and on the share of
     failed and unstable runs, and 0 disables it. `hardships` depend on seed and run number, too, and change no other
     draw. With a `peer` (host B), both hosts also have `FLEET_COUNTERS`. With `victim` a plain flow runs beside every
-    workload.
+    workload, at a load of `victim_bps` unless that is 0.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class SimulatedTestbed:
         hardships: Hardships | None = None,
         peer: SubsystemFile | None = None,
         victim: bool = False,
+        victim_bps: int = 0,
     ) -> None:
         self._subsystem = subsystem.hardware
         self._peer = None if peer is None else self._subsystem if peer is subsystem else peer.hardware
@@ -99,7 +100,8 @@ class SimulatedTestbed:
         self._hardships = hardships or Hardships()
         self._show_rates = show_rates(self._hardships.flaky)
         self._hosts_without = lru_cache(maxsize=_CURED_HOSTS)(self._cured_hosts)
-        self._victim_alone_bps = kept_beside(self._subsystem, None).bps if victim else None
+        self._victim_bps = victim_bps
+        self._victim_alone_bps = kept_beside(self._subsystem, None, None, victim_bps).bps if victim else None
         self._closed = False
 
     @cached_property
@@ -113,8 +115,8 @@ class SimulatedTestbed:
             **self._hardships.description(),
             **self._settings,
         }
-        # An earlier Collie knew neither part. Where they limit nothing, its fingerprints name the same hardware.
-        later = {"flow_table": FlowTable(), "delays": Delays()}
+        # An earlier Collie knew none of these parts. Where they limit nothing, its fingerprints name the same hardware.
+        later = {"flow_table": FlowTable(), "delays": Delays(), "control_verbs": ControlVerbs()}
         unknown = {name for name, part in later.items() if getattr(subsystem, name) == part}
         hardware = hashlib.sha256(subsystem.model_dump_json(exclude=unknown).encode()).hexdigest()[:16]
         fingerprint = Fingerprint({"subsystem": {**description, "hardware": hardware}})
@@ -203,8 +205,12 @@ class SimulatedTestbed:
     ) -> Victim | None:
         if self._victim_alone_bps is None:
             return None
-        kept = kept_beside(subsystem, workload, on).bps
-        return Victim(self._victim_alone_bps, kept if noise is None else kept * noise.victim)
+        kept, found = victim_beside(subsystem, workload, on, self._victim_bps)
+        carried = 0 < self._victim_bps <= kept.bps * (1.0 + 1e-9)
+        factor = 1.0 if noise is None or carried else noise.victim
+        tails = noise.victim_latency if noise is not None and self._victim_bps else (1.0, 1.0, 1.0)
+        latency = Latency(*accumulate((each * tail / factor for each, tail in zip(found, tails, strict=True)), max))
+        return Victim(self._victim_alone_bps, kept.bps * factor, self._victim_bps, latency)
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Return nothing: simulated ports have no other users."""

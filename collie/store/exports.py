@@ -42,7 +42,13 @@ def run_line(record: RunRecord, place: Place) -> dict[str, Any]:
         "workload": render(record.workload),
         "verdict": codec.encode(record.verdict),
         **codec.encode_result(record.result),
+        **_with_loss(record),
     }
+
+
+def _with_loss(record: RunRecord) -> dict[str, Any]:
+    victim = record.result.measurement.victim if isinstance(record.result, Measured) else None
+    return {"victim": {**codec.encode(victim), "lost_ratio": victim.lost_ratio}} if victim else {}
 
 
 def write_anomaly(

@@ -81,6 +81,7 @@ class FakeTestbed:
         pause_counters: False for a NIC without pause counters.
         others: foreign uses of the ports.
         victim: whether a plain flow runs beside every workload.
+        victim_bps: payload bits/s that the plain flow offers. 0: it takes the line.
     """
 
     planted: Sequence[Planted] = ()
@@ -94,6 +95,7 @@ class FakeTestbed:
     pause_counters: bool = True
     others: Sequence[ForeignUse] = ()
     victim: bool = False
+    victim_bps: int = 0
     measured: list[Workload] = field(default_factory=list)
     closed: int = 0
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -184,7 +186,11 @@ class FakeTestbed:
 
     def _victim(self, observed: Planted | None, rng: Random) -> Victim:
         lost = observed.severity if observed and observed.symptom is Symptom.VICTIM_LOSS else 0.0
-        return Victim(self.line_bps, self.line_bps * (1.0 - lost) * self._jitter(rng))
+        alone = float(self.victim_bps) or self.line_bps
+        late = observed.severity if observed and observed.symptom is Symptom.VICTIM_LATENCY else 0.0
+        jitter = self._jitter(rng)
+        median, p99, p999 = (jitter * usual / (1.0 - late) for usual in USUAL_SECONDS)
+        return Victim(alone, alone * (1.0 - lost) * jitter, self.victim_bps, Latency(median, p99, p999))
 
     def _host(self, name: str, workload: Workload, observed: Planted | None, rng: Random) -> HostMeasurement:
         receives = name in sinks(workload)

@@ -131,6 +131,7 @@ def _at_most(limit: int, rule: str = "the field holds at most {}", read: Callabl
     return read_limited
 
 
+_MAX_NEW_PER_SECOND = 1_000_000
 _HOSTS = _at_most(MAX_PARTNERS, "one host has traffic with at most {} others", _positive)
 
 
@@ -160,6 +161,8 @@ _READERS: dict[str, _Reader] = {
     "recv_wq_depth": _positive,
     "messages": _sizes,
     "offered_bps": _rate,
+    "new_mrs_per_second": _at_most(_MAX_NEW_PER_SECOND, "at most {} a second are modelled"),
+    "new_qps_per_second": _at_most(_MAX_NEW_PER_SECOND, "at most {} a second are modelled"),
     "max_inline_data": _bytes,
     "max_rd_atomic": _positive,
     "max_dest_rd_atomic": _positive,

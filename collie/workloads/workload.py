@@ -124,6 +124,8 @@ class Workload:
         messages: bytes per work request, used in turn. An atomic always takes 8.
         offered_bps: payload bits/s that each flow is offered, over all its queue pairs. Loopback is a flow too. 0: send
             queues are always full.
+        new_mrs_per_second, new_qps_per_second: memory regions that each host registers and deregisters beside the
+            traffic, and queue pairs that it creates and destroys.
         max_inline_data: messages up to this size travel inside the work request. 0 disables inlining.
         max_rd_atomic, max_dest_rd_atomic: READs and atomics in flight per queue pair, as requester and as responder.
         timeout: local ACK timeout, 4.096 us x 2^timeout.
@@ -162,6 +164,8 @@ class Workload:
     recv_wq_depth: int = 128
     messages: tuple[int, ...] = (65536,)
     offered_bps: int = field(default=0, metadata=_ADDED)
+    new_mrs_per_second: int = field(default=0, metadata=_ADDED)
+    new_qps_per_second: int = field(default=0, metadata=_ADDED)
     max_inline_data: int = 0
     max_rd_atomic: int = 16
     max_dest_rd_atomic: int = 16

@@ -1,12 +1,13 @@
 """Acceptance of latency and isolation on the simulator.
 
-    python scripts/acceptance/tails_and_neighbours.py late|healthy|isolate [F G H] [--seeds 20] [--first 1] [--jobs 2]
+    python scripts/acceptance/tails_and_neighbours.py late|healthy|isolate|wait [F G H] [--seeds 20] [--first 1]
 
 `late` searches the space `offered-load` on F-late, G-late and H-late: which of their delays are found and explained.
 `healthy` does so on F-healthy: no anomaly may be false. `isolate` searches for what holds up a victim on F, G and H:
 which of the resources that can hold it up have an aggressor. A resource counts if it limits the victim in at least 1 %
-of the random workloads beside which the victim loses a fifth more than beside their plain siblings. One line is printed
-for each campaign, then sums.
+of the random workloads beside which the victim loses a fifth more than beside their plain siblings. `wait` does so with
+a victim that offers 10 Gbit/s: what there is to be found is the victim's two symptoms, loss and latency. One line is
+printed for each campaign, then sums.
 """
 
 from __future__ import annotations
@@ -29,10 +30,14 @@ from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.events import Silence
 from collie.campaign.summary import Summary
 from collie.content.spaces import load_space
+from collie.detect.judge import Thresholds
 from collie.detect.plain import plain_sibling
+from collie.detect.symptom import Symptom
+from collie.search.anomaly import Anomaly
 from collie.simulator.draws import draw
+from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.tenants import kept_beside
+from collie.simulator.tenants import kept_beside, victim_beside
 from collie.simulator.truth import Truth
 from collie.wiring import ADAPTERS
 
@@ -45,10 +50,11 @@ DELAYS = {
 }
 _LOST = 0.2
 _COMMON = 0.01
+_LOAD = 10 * 10**9
 
 
 class Task(NamedTuple):
-    """One campaign. `kind` is `late`, `healthy` or `isolate`."""
+    """One campaign. `kind` is `late`, `healthy`, `isolate` or `wait`."""
 
     kind: str
     subsystem: str
@@ -69,8 +75,8 @@ class Outcome(NamedTuple):
 
 def run(task: Task) -> Outcome:
     """Run one campaign."""
-    isolates = task.kind == "isolate"
-    testbed = TestbedChoice(subsystem=task.subsystem, victim=isolates)
+    isolates = task.kind in ("isolate", "wait")
+    testbed = TestbedChoice(subsystem=task.subsystem, victim=isolates, victim_bps=_LOAD if task.kind == "wait" else 0)
     recipe = "isolate" if isolates else "guided"
     choice = SearchChoice(testbed, space=SPACE.name, recipe=recipe, budget=task.budget, seed=task.seed)
     began = time.perf_counter()
@@ -81,7 +87,8 @@ def run(task: Task) -> Outcome:
         finally:
             opened.close()
     wall = time.perf_counter() - began
-    return _isolated(task, summary, wall) if isolates else _late(task, summary, wall)
+    judge = {"isolate": _isolated, "wait": _waiting}.get(task.kind, _late)
+    return judge(task, summary, wall)
 
 
 def _late(task: Task, summary: Summary, wall: float) -> Outcome:
@@ -112,6 +119,28 @@ def _isolated(task: Task, summary: Summary, wall: float) -> Outcome:
     return Outcome(task, _exhaustible(task.subsystem), frozenset(limits.values()), explained, false, wall)
 
 
+def _waiting(task: Task, summary: Summary, wall: float) -> Outcome:
+    hardware = wiring.subsystem_of(TestbedChoice(subsystem=task.subsystem)).hardware
+    return Outcome(
+        task,
+        frozenset({Symptom.VICTIM_LOSS, Symptom.VICTIM_LATENCY}),
+        frozenset(each.symptom for each in summary.anomalies),
+        frozenset(each.symptom for each in summary.anomalies if each.complete),
+        sum(not _is_held_up(hardware, each) for each in summary.anomalies),
+        wall,
+    )
+
+
+def _is_held_up(hardware: Subsystem, anomaly: Anomaly) -> bool:
+    """Whether the noiseless victim loses half of the threshold, or has half of its ratio of latencies."""
+    sibling = plain_sibling(anomaly.workload, SPACE)
+    kept, here = victim_beside(hardware, anomaly.workload, anomaly.set_up, _LOAD)
+    usual, there = victim_beside(hardware, sibling, None, _LOAD)
+    if anomaly.symptom is Symptom.VICTIM_LOSS:
+        return kept.bps <= (1.0 - _LOST / 2) * usual.bps
+    return max(here.median / there.median, here.p99 / there.p99) >= Thresholds().latency_ratio / 2
+
+
 @cache
 def _truth(subsystem: str) -> Truth:
     return Truth(wiring.subsystem_of(TestbedChoice(subsystem=subsystem)), SPACE)
@@ -132,7 +161,7 @@ def _exhaustible(subsystem: str) -> frozenset[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the campaigns and print their sums."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=("late", "healthy", "isolate"))
+    parser.add_argument("kind", choices=("late", "healthy", "isolate", "wait"))
     parser.add_argument("subsystems", nargs="*", default=["F", "G", "H"])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=1)
@@ -143,6 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "late": [f"{name}-late" for name in options.subsystems],
         "healthy": ["F-healthy"],
         "isolate": options.subsystems,
+        "wait": options.subsystems,
     }[options.kind]
     seeds = range(options.first, options.first + options.seeds)
     tasks = [Task(options.kind, name, seed, options.budget) for seed in seeds for name in names]

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from collie.cli.fleet import command as fleet
 from collie.cli.gate import command as gate
+from collie.cli.isolate import command as isolate
 from collie.cli.report import command as report
 from collie.cli.search import command as search
 from tests.browser.chromium import PROGRAMS, Page, browser, program
@@ -31,6 +32,16 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         done = CliRunner().invoke(command, words)
         assert not isinstance(done.exception, Exception), done.output  # a fleet with an odd host exits with 1
+    return path
+
+
+@pytest.fixture(scope="session")
+def isolated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a short search for what holds up a victim with a load."""
+    path = tmp_path_factory.mktemp("report") / "isolated"
+    words = ["--budget", "100runs", "--seed", "1", "--victim-load", "10Gbit", "--campaign", str(path)]
+    done = CliRunner().invoke(isolate, words)
+    assert not isinstance(done.exception, Exception), done.output
     return path
 
 

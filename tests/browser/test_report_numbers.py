@@ -67,6 +67,8 @@ class Record:
                 return self._measurement(int(number)).counter(counter)
             case ["runs", number, "victim", field]:
                 return getattr(self._measurement(int(number)).victim, field)
+            case ["runs", number, "victim", "latency", field]:
+                return getattr(self._measurement(int(number)).victim.latency, field)
             case ["runs", numbers]:
                 return len({int(number) for number in numbers.split("+") if self._says_nothing(int(number))})
             case ["plain", "counters", counter]:
@@ -112,6 +114,23 @@ def test_every_number_is_what_the_record_says(written: Page, store: SqliteStore)
         assert value == ("" if expected is None else str(expected)), source
 
 
+def test_every_number_of_a_victim_is_what_the_record_says(isolated: Path) -> None:
+    page = Page((isolated / "report.html").read_text())
+    with SqliteStore.open(isolated, read_only=True) as store:
+        record = Record(store)
+        for source, value, _ in page.numbers:
+            expected = record.value(source)
+            assert value == ("" if expected is None else str(expected)), source
+        sources = [source for source, _, _ in page.numbers]
+        for name, bar in json.loads(page.data)["neighbours"].items():
+            place = f"runs/{bar['run']}/victim"
+            assert bar["kept"] == pytest.approx(1 - record.value(f"{place}/lost_ratio"), rel=1e-5)
+            assert f"{place}/beside_bps" in sources
+            assert f"{place}/latency/p99_seconds" in sources
+            assert f"anomalies/{name}/severity" in sources
+    assert json.loads(page.data)["neighbours"]
+
+
 _UNITS = {
     "": 1.0, "%": 0.01, "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3, "bit/s": 1.0, "Mpps": 1e6, "kpps": 1e3, "pps": 1.0,
     "s": 1.0, "min": 60.0, "h": 3600.0, "k": 1e3, "M": 1e6, "G": 1e9, "run": 1.0, "runs": 1.0, "times": 1.0,
@@ -147,6 +166,7 @@ def test_what_pictures_show_is_on_record(written: Page, store: SqliteStore) -> N
     assert {item["id"] for item in data["found"]} == {a.id for a in anomalies.values() if a.same_as is None}
     assert all(item["seconds"] == anomalies[item["id"]].found_at_seconds for item in data["found"])
     assert all(item["severity"] == anomalies[item["id"]].severity for item in data["found"])
+    assert data["neighbours"] == {}, "no victim ran beside these workloads"
     assert data["series"]
     for name, series in data["series"].items():
         result = runs[series["run"]].result

@@ -58,7 +58,7 @@ class TestSimulatedTestbed(TestbedSuite):
         return open_testbed(ADAPTERS, TestbedChoice(subsystem="F"), seed=1)
 
 
-@pytest.mark.parametrize("symptom", [each for each in Symptom if each not in {Symptom.LATENCY, Symptom.VICTIM_LOSS}])
+@pytest.mark.parametrize("symptom", [each for each in Symptom if each is not Symptom.LATENCY and not each.is_of_victim])
 def test_a_planted_anomaly_shows_its_symptom_and_goes_with_a_condition(symptom: Symptom) -> None:
     testbed = FakeTestbed([Planted(MANY, symptom, 0.95)], pause_counters=symptom is not Symptom.LOSS)
     bounds = Bounds(testbed.specification, Calibration(), Space("none", {}))
@@ -98,6 +98,24 @@ def test_a_planted_loss_of_a_victim_shows_where_there_is_one() -> None:
         assert isinstance(result, Measured)
         bound, thresholds = testbed.specification(workload), Thresholds(loss_of=Loss.OF_VICTIM)
         assert judge(workload, result.measurement, bound, thresholds).symptom is symptom
+
+
+def test_a_planted_latency_of_a_victim_shows_beside_plain_traffic() -> None:
+    testbed = FakeTestbed([Planted(MANY, Symptom.VICTIM_LATENCY, 0.95)], victim=True, victim_bps=10**9)
+    bounds = Bounds(testbed.specification, Calibration(), lambda workload: workload.with_(qps=8))
+    thresholds = Thresholds(loss_of=Loss.OF_VICTIM)
+
+    def measure(qps: int) -> tuple[Workload, Measurement]:
+        workload = Workload(qps=qps, offered_bps=10**10)
+        result = testbed.measure(workload, testbed.runs + 1)
+        assert isinstance(result, Measured)
+        return workload, result.measurement
+
+    plain, healthy = measure(8)
+    bounds.learn(plain, delivered(plain, healthy, thresholds.loss_of))
+    for qps, symptom in ((64, Symptom.VICTIM_LATENCY), (63, None)):
+        workload, found = measure(qps)
+        assert judge(workload, found, bounds.tightest(workload), thresholds).symptom is symptom
 
 
 def test_a_fake_run_depends_on_its_seed_and_number_alone() -> None:

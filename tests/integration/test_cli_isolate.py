@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.command import collie
 
 
@@ -29,6 +31,27 @@ def test_an_aggressor_is_found_explained_and_reproduced(tmp_path: Path) -> None:
     assert "a plain flow keeps" in worst["sentence"]
     again = collie("reproduce", f"c/{worst['id']}", "--repeat", "2", cwd=tmp_path)
     assert "victim loss" in again.stdout
+
+
+def test_an_aggressor_that_takes_nothing_makes_a_victim_with_a_load_late(tmp_path: Path) -> None:
+    measure = ("measure", "nsdi22-08", "--format", "json", "--noise", "0", "--victim-load", "10Gbit/s")
+    victim = json.loads(collie(*measure, cwd=tmp_path).stdout)["measurement"]["victim"]
+    assert victim["offered_bps"] == 10**10
+    assert victim["latency"]["p99_seconds"] > 0
+    search = ("isolate", "--victim-load", "10Gbit/s", "--budget", "120runs", "--seed", "1", "--campaign", "c")
+    narrow = ("--fix", "qp_type=RC", "--fix", "opcode=READ", "--fix", "direction=bidirectional")
+    found = json.loads(collie(*search, *narrow, "--format", "json", cwd=tmp_path).stdout)["anomalies"]
+    late = [anomaly for anomaly in found if anomaly["symptom"] == "victim_latency"]
+    assert late
+    assert "of the messages of a plain flow complete within" in late[0]["sentence"]
+    again = collie("reproduce", f"c/{late[0]['id']}", "--repeat", "2", cwd=tmp_path)
+    assert "victim latency" in again.stdout
+
+
+@pytest.mark.parametrize("load", ["0Gbit", "fast"])
+def test_a_load_that_is_none_is_refused(tmp_path: Path, load: str) -> None:
+    refused = collie("isolate", "--dry-run", "--victim-load", load, cwd=tmp_path, status=2)
+    assert "--victim-load" in refused.stderr
 
 
 def test_a_plan_names_what_is_compared(tmp_path: Path) -> None:

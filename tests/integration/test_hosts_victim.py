@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ def test_the_victim_counts_for_itself_and_is_measured_alone_once(tmp_path: Path)
         assert victim.beside_bps == pytest.approx(4e9, rel=0.05)
         assert victim.lost_ratio == pytest.approx(0.75, abs=0.05)
         assert received(result) == {"a": None, "b": pytest.approx(16e9, rel=0.05)}
+
+
+def test_a_victim_with_a_load_is_offered_no_more_and_its_messages_are_timed(tmp_path: Path) -> None:
+    make = partial(HostsTestbed, policy=QUICK, archive=ARCHIVE, victim=True)
+    rig = Rig(tmp_path, make(PAIR, local(tmp_path), lambda driver: CATALOG, victim_bps=2 * 10**9))
+    for host in PAIR.hosts:
+        rig.behave(host.name, bytes_per_second=2e9, data_path="native", latencies=[[20_000, 1000]])
+    result = rig.testbed.measure(Workload(), 1)
+    rig.testbed.close()
+    assert isinstance(result, Measured)
+    victim = result.measurement.victim
+    assert victim is not None
+    assert victim.offered_bps == 2 * 10**9
+    assert victim.alone_bps == pytest.approx(2e9, rel=0.05)
+    assert victim.beside_bps == pytest.approx(2e9, rel=0.05)
+    assert received(result)["b"] == pytest.approx(16e9, rel=0.05)
+    assert victim.latency is not None
+    assert victim.latency.median_seconds == pytest.approx(20e-6, rel=0.07)
+    assert "victim" not in result.measurement.latency
 
 
 def test_a_stay_at_home_workload_has_a_victim_at_home(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collie.campaign.events import (
 )
 from collie.campaign.progress import CampaignProgress, FailedRun, FoundAnomaly, HostStanding
 from collie.cli.progress import live_view
+from collie.detect.measurement import Latency, Victim
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import RunRecord, RunResult, TestbedInfo, Unsupported
 from collie.testing.fakes import FAKE_CATALOG
@@ -47,6 +48,8 @@ STANDING = CampaignProgress(
     left_seconds=1.5,
     hosts={"server-1": HostStanding(), "server-2": HostStanding(2, 40)},
     last_failure=FailedRun(40, "host server-2 was lost: [bold]no answer[/]"),
+    latency={"a-b": Latency(3e-6, 9e-6), "b-a": Latency(4e-6, 8e-6, 2e-5)},
+    victim=Victim(100e9, 25e9, latency=Latency(p99_seconds=7e-5)),
 )
 
 

@@ -63,6 +63,8 @@ def workloads() -> st.SearchStrategy[Workload]:
         recv_wq_depth=_counts,
         messages=_sizes,
         offered_bps=st.just(0) | st.integers(1, 1 << 40),
+        new_mrs_per_second=st.just(0) | st.integers(1, 10**6),
+        new_qps_per_second=st.just(0) | st.integers(1, 10**6),
         max_inline_data=st.integers(0, 1024),
         max_rd_atomic=st.integers(1, 255),
         max_dest_rd_atomic=st.integers(1, 255),
@@ -148,7 +150,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         problems=st.lists(texts, max_size=2).map(tuple),
         series=st.lists(sample, max_size=4).map(tuple),
         wrong_bytes=st.none() | st.integers(0, 2**40),
-        victim=st.none() | st.builds(Victim, readings, readings),
+        victim=st.none() | st.builds(Victim, readings, readings, st.integers(0, 10**12), st.none() | latency),
         latency=st.dictionaries(texts, latency, max_size=2),
     )
 

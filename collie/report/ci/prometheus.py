@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from collie.campaign.progress import CampaignProgress
+from collie.detect.measurement import Latency
 from collie.ports import CampaignHeader
 from collie.report.quantities import name_testbed
 
@@ -44,6 +45,16 @@ def _metrics(standing: CampaignProgress, updated: str, running: bool) -> Iterato
     symptoms = Tally(found.symptom for found in standing.anomalies.values())
     by_symptom = [({"symptom": symptom}, count) for symptom, count in sorted(symptoms.items())]
     losses = [({"host": name}, host.lost) for name, host in standing.hosts.items()]
+    latencies = [
+        ({"flow": flow, "quantile": quantile}, seconds)
+        for flow, measured in _by_flow(standing).items()
+        for quantile, seconds in (
+            ("0.5", measured.median_seconds),
+            ("0.99", measured.p99_seconds),
+            ("0.999", measured.p999_seconds),
+        )
+    ]
+    kept = standing.victim.kept_ratio if standing.victim else None
     per_set_up = standing.runs / standing.set_ups if standing.set_ups else None
     worst = standing.anomalies[standing.worst].severity if standing.worst else None
     yield metric("collie_runs_total", "Runs on record, of every purpose.", standing.runs)
@@ -62,7 +73,16 @@ def _metrics(standing: CampaignProgress, updated: str, running: bool) -> Iterato
     yield metric("collie_campaign_left_seconds", "Time until the budget is spent.", standing.left_seconds)
     yield metric("collie_campaign_running", "1 while a process is at the campaign.", int(running))
     yield metric("collie_campaign_updated_timestamp_seconds", "When these figures were taken.", _timestamp(updated))
+    yield "collie_last_run_latency_seconds", "Latency by flow and quantile in the last measured run.", latencies
+    yield metric(
+        "collie_last_run_victim_kept_ratio", "Share of its throughput alone that the victim kept in that run.", kept
+    )
     yield "collie_host_losses_total", "How often a host under test went down.", losses
+
+
+def _by_flow(standing: CampaignProgress) -> Mapping[str, Latency]:
+    victim = standing.victim
+    return {**standing.latency, **({"victim": victim.latency} if victim and victim.latency else {})}
 
 
 def _labels(labels: Labels) -> str:

@@ -30,6 +30,11 @@ def page_data(view: CampaignView) -> Markup:
             for finding in view.findings
             if finding.traces
         },
+        "neighbours": {
+            each.anomaly.id: {"run": each.run, "kept": _short(each.bar.kept), "usual": _short(each.bar.usual)}
+            for each in view.neighbours
+            if each.bar
+        },
         "coverage": {
             item.name: [[step.value, step.runs, step.anomalous] for step in item.steps] for item in view.coverage
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Latency, Measurement
 from collie.ports import RunRecord
 from collie.report.html.representative_runs import measurement_of
 from collie.report.quantities import packet_rate, percent, rate
@@ -117,17 +117,23 @@ def _latencies(workload: Workload, here: Measurement, beside: Measurement | None
     if not workload.offered_bps:
         return
     for flow, latency in here.latency.items():
-        for field, title in _QUANTILES:
-            value = getattr(latency, field)
-            if value is not None:
-                other = getattr(beside.latency.get(flow), field, None) if beside else None
-                text = "none" if other is None else format_short_seconds(other)
-                source = f"latency/{flow}/{field}"
-                yield CounterComparison(flow, source, title, value, format_short_seconds(value), other, text)
+        yield from _quantiles(flow, f"latency/{flow}", latency, beside.latency.get(flow) if beside else None)
+
+
+def _quantiles(subject: str, source: str, here: Latency, beside: Latency | None) -> Iterator[CounterComparison]:
+    for field, title in _QUANTILES:
+        value, other = getattr(here, field), getattr(beside, field, None)
+        if value is not None:
+            text = "none" if other is None else format_short_seconds(other)
+            place = f"{source}/{field}"
+            yield CounterComparison(subject, place, title, value, format_short_seconds(value), other, text)
 
 
 def _victim(here: Measurement, beside: Measurement | None) -> Iterator[CounterComparison]:
     if here.victim is None:
         return
-    value, other = here.victim.beside_bps, beside.victim.beside_bps if beside and beside.victim else None
+    sibling = beside.victim if beside else None
+    value, other = here.victim.beside_bps, sibling.beside_bps if sibling else None
     yield CounterComparison("victim", "victim/beside_bps", "receives", value, rate(value), other, rate(other))
+    if here.victim.offered_bps and here.victim.latency is not None:
+        yield from _quantiles("victim", "victim/latency", here.victim.latency, sibling.latency if sibling else None)

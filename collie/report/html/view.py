@@ -17,6 +17,7 @@ from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.report.figures.chart import AnomalyMarker, Driven, Point
 from collie.report.html.coverage import DimensionCoverage, coverage_of
 from collie.report.html.finding import AnomalyView, SeriesOf, findings_of
+from collie.report.html.neighbours import Neighbour, neighbours_of
 from collie.report.html.representative_runs import is_plain, measurement_of
 from collie.report.html.unanswered import FailureGroup, unanswered
 from collie.report.ranking import awaits_explanation
@@ -55,6 +56,7 @@ class CampaignView:
     outcomes: Mapping[str, int]
     unanswered: tuple[FailureGroup, ...]
     findings: tuple[AnomalyView, ...]
+    neighbours: tuple[Neighbour, ...]
     found: tuple[AnomalyMarker, ...]
     driven: tuple[Driven, ...]
     coverage: tuple[DimensionCoverage, ...]
@@ -77,6 +79,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
         outcomes=_outcomes(records),
         unanswered=unanswered(records),
         findings=findings,
+        neighbours=neighbours_of(findings),
         found=tuple(marker(finding.anomaly, str(finding.rank)) for finding in findings),
         driven=_driven(records),
         coverage=coverage_of(records, context.space) if context.space else (),

@@ -23,7 +23,8 @@ COLUMNS = (
     *("run", "set_up", "phase", "purpose", "elapsed_seconds", "run_seconds", "outcome", "problem"),
     *("verdict", "symptom", "severity", "host", "reason"),
     *("delivered_bps", "delivered_pps", "bound_bps", "tx_pause_ratio", "loss_ratio", "driven"),
-    *("latency_median_seconds", "latency_p99_seconds", "latency_p999_seconds", "victim_bps"),
+    *("latency_median_seconds", "latency_p99_seconds", "latency_p999_seconds", "victim_bps", "victim_lost_ratio"),
+    *("victim_latency_median_seconds", "victim_latency_p99_seconds", "victim_latency_p999_seconds"),
     *FIELD_NAMES,
     *_DERIVED,
 )
@@ -37,7 +38,8 @@ def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
     """Yield a row per run, in order. None is unknown.
 
     Rates are those of the host that received least. `tx_pause_ratio` and `loss_ratio` are the largest over the hosts.
-    The latency is that of the slowest flow. `victim_bps` is what the plain flow beside the workload received.
+    The latency is that of the slowest flow. `victim_bps` is what the plain flow beside the workload received, and
+    `victim_lost_ratio` the share of its throughput alone that it lost.
     `bound_bps` is the median throughput of the plain sibling, or None if it never ran in this campaign.
     """
     bounds = Bounds(lambda _workload: UNBOUNDED, Calibration(), space)
@@ -84,11 +86,16 @@ def _row(record: RunRecord, place: Place, bounds: Bounds) -> Row:
     if isinstance(result, Measured):
         received = delivered(workload, result.measurement).values()
         latency, victim = result.measurement.longest_latency or Latency(), result.measurement.victim
+        of_victim = victim.latency if victim and victim.latency else Latency()
         row |= {
             "latency_median_seconds": latency.median_seconds,
             "latency_p99_seconds": latency.p99_seconds,
             "latency_p999_seconds": latency.p999_seconds,
             "victim_bps": None if victim is None else victim.beside_bps,
+            "victim_lost_ratio": None if victim is None else victim.lost_ratio,
+            "victim_latency_median_seconds": of_victim.median_seconds,
+            "victim_latency_p99_seconds": of_victim.p99_seconds,
+            "victim_latency_p999_seconds": of_victim.p999_seconds,
             "delivered_bps": min((bound.bps for bound in received), default=None),
             "delivered_pps": min((bound.pps for bound in received), default=None),
             "tx_pause_ratio": _largest(host.tx_pause_ratio for host in result.measurement.hosts),

@@ -241,6 +241,8 @@ def _hosts(measurement: Measurement, bound: Bound) -> Iterator[str]:
         yield f"payload  {measurement.wrong_bytes:,} bytes arrived wrong"
     if measurement.victim is not None:
         yield f"victim  {victim_kept(measurement.victim)}"
+        if measurement.victim.latency is not None:
+            yield f"latency victim  {latency(measurement.victim.latency)}"
 
 
 def _host(host: HostMeasurement, bound: Bound) -> str:

@@ -30,6 +30,7 @@ from collie.wiring import ADAPTERS
         ),
         SearchChoice(TestbedChoice(hardships=Hardships(outliers=Outliers(0.07, 1.0)))),
         SearchChoice(TestbedChoice(hosts="lab", verify=True, victim=True), space="soft-roce", recipe="soft-roce"),
+        SearchChoice(TestbedChoice(victim=True, victim_bps=10**10), space="offered-load"),
         SearchChoice(fix=("qp_type=RC", "opcode=READ"), limit=("qps<=64",), known="nsdi22", budget="45m", seed=7),
         SearchChoice(safety=SafetyLimits(0.25, 120.0, 50e9), shared_port=True),
     ],

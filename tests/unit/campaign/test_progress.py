@@ -16,7 +16,7 @@ from collie.campaign.events import (
     RunBegun,
 )
 from collie.campaign.progress import CampaignProgress, FailedRun, Follower, FoundAnomaly, HostStanding
-from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.measurement import HostMeasurement, Latency, Measurement, Victim
 from collie.ports import HostLost, Measured, PairLost, SetupFailed
 from collie.report.terminal.progress import hosts
 from collie.testing.fakes import FakeClock
@@ -36,6 +36,16 @@ def test_pace_and_time_left_are_those_of_the_last_minute() -> None:
     assert standing.testbed_seconds_per_second == pytest.approx(15)
     assert standing.left_seconds == pytest.approx(200)
     assert (standing.budget, standing.driven, standing.temperature) == ("100 min", "pressure", 0.25)
+
+
+def test_latency_is_that_of_the_last_measured_run() -> None:
+    follower, record = Follower(FakeClock()), measured(1)
+    assert isinstance(record.result, Measured)
+    known = replace(record.result.measurement, latency={"a-b": Latency(3e-6)}, victim=Victim(8e9, 6e9))
+    follower.on_event(finished(1, 0.1, Measured(known, 20.0)))
+    follower.on_event(finished(2, 0.2, SetupFailed("qp timeout", "no answer", 3.0)))
+    assert follower.standing().latency == {"a-b": Latency(3e-6)}
+    assert follower.standing().victim == Victim(8e9, 6e9)
 
 
 def test_nothing_is_claimed_before_there_is_a_pace() -> None:

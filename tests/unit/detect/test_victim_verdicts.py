@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from collie.campaign.siblings import delivered
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, Calibration
-from collie.detect.judge import Loss, Thresholds, judge
-from collie.detect.measurement import GeneratorHealth, Measurement, Victim
+from collie.detect.judge import Loss, Thresholds, can_be_late, judge
+from collie.detect.measurement import GeneratorHealth, Latency, Measurement, Victim
 from collie.detect.symptom import Symptom, Verdict
 from collie.workloads.workload import Workload
 from tests.support.measurements import LINE, ONE_WAY, measurement
@@ -60,6 +61,78 @@ def test_without_a_bound_nothing_is_lost() -> None:
 )
 def test_a_victim_that_no_sound_run_measured_decides_nothing(found: Measurement) -> None:
     assert verdict(found, 60e9).is_inconclusive
+
+
+USUAL = Latency(1e-5, 2e-5, 4e-5)
+
+
+def waiting(latency: Latency | None, offered_bps: int = 10**10, kept_bps: float = 1e10) -> Measurement:
+    """A run beside which the victim has this latency."""
+    return replace(measurement(), victim=Victim(1e10, kept_bps, offered_bps, latency))
+
+
+def late_verdict(found: Measurement, usual: Latency | None = USUAL) -> Verdict:
+    return judge(ONE_WAY, found, replace(LINE, latency=usual, victim_bps=1e10), THRESHOLDS)
+
+
+@pytest.mark.parametrize(
+    ("latency", "is_late"),
+    [
+        (Latency(1e-5, 7e-5), False),
+        (Latency(1e-5, 9e-5), True),
+        (Latency(9e-5, 9e-5), True),
+        (Latency(3e-5, 4e-5), False),
+        (None, False),
+    ],
+)
+def test_a_victim_is_late_against_one_beside_plain_traffic(latency: Latency | None, is_late: bool) -> None:
+    found = late_verdict(waiting(latency))
+    assert found.symptom is (Symptom.VICTIM_LATENCY if is_late else None)
+    if is_late:
+        assert "beside its plain sibling" in found.reason
+        assert found.figure == f"{found.severity:.0%} of the latency"
+    else:
+        assert found.is_normal
+
+
+LATE = Latency(1e-3, 2e-3)
+
+
+@pytest.mark.parametrize(
+    "found", [waiting(LATE, offered_bps=0), waiting(LATE, kept_bps=9.7e9)], ids=["full queue", "load not carried"]
+)
+def test_the_latency_of_a_victim_counts_only_where_it_carries_its_load(found: Measurement) -> None:
+    assert late_verdict(found).is_normal
+    assert not can_be_late(ONE_WAY, found, THRESHOLDS)
+    assert can_be_late(ONE_WAY, waiting(LATE), THRESHOLDS)
+
+
+def test_without_plain_traffic_no_victim_is_late() -> None:
+    assert late_verdict(waiting(LATE), None).is_normal
+
+
+def test_a_victim_that_loses_its_load_has_lost_rather_than_waited() -> None:
+    assert late_verdict(waiting(LATE, kept_bps=5e9)).symptom is Symptom.VICTIM_LOSS
+
+
+def test_a_late_victim_in_an_unstable_window_decides_nothing() -> None:
+    assert late_verdict(replace(waiting(LATE), stable=False)).is_inconclusive
+
+
+def test_the_latency_of_the_workload_is_not_that_of_the_victim() -> None:
+    found = replace(waiting(Latency(1e-5, 2e-5)), latency={"a-b": LATE})
+    assert late_verdict(found).is_normal
+    received = delivered(ONE_WAY, found, Loss.OF_VICTIM)["b"].latency
+    assert received == Latency(1e-5, 2e-5)
+    of_workload = delivered(ONE_WAY, found)["b"].latency
+    assert of_workload is not None
+    assert of_workload.p99_seconds == LATE.p99_seconds
+
+
+def test_what_only_makes_a_victim_wait_does_not_explain_its_loss() -> None:
+    assert not Symptom.VICTIM_LATENCY.is_related(Symptom.VICTIM_LOSS)
+    assert not Symptom.VICTIM_LATENCY.is_related(Symptom.LATENCY)
+    assert Symptom.VICTIM_LOSS.is_looked_for_before(Symptom.VICTIM_LATENCY)
 
 
 def test_a_sibling_says_what_the_victim_usually_keeps() -> None:

@@ -48,6 +48,13 @@ def test_only_the_native_data_path_can_offer_a_load() -> None:
     assert f"offered_bps 1..100000000000: {reason}" in [str(drop) for drop in drops]
 
 
+def test_no_host_makes_control_verbs_beside_its_traffic() -> None:
+    space, drops = prune(load_space("control-verbs"), capabilities([host("left"), host("right")]))
+    assert {"new_mrs_per_second", "new_qps_per_second"}.isdisjoint(space.dimensions)
+    reason = "the agent makes no control verbs beside the traffic"
+    assert f"new_qps_per_second 1..1000: {reason}" in [str(drop) for drop in drops]
+
+
 def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:
     lacking, info, port = host("right")
     info = dataclasses.replace(info, rdma_cm_error="librdmacm.so.1 is not there")

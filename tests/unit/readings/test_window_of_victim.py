@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collie.detect.measurement import Measurement, Victim, cut_short
+from collie.detect.measurement import Latency, Measurement, Victim, cut_short
 from collie.readings.recording import Recording
 from collie.readings.samples import AgentSample
 from collie.readings.window import measurement
@@ -80,8 +80,8 @@ def test_queues_that_run_empty_are_a_share_of_all_rounds_the_victims_among_them(
 
 
 def test_a_run_that_was_stopped_says_nothing_of_the_victim_beside_it() -> None:
-    measured = Measurement((), 1.0, victim=Victim(8e6, 4e6))
-    assert cut_short(measured, (), "enough").victim == Victim(8e6, None)
+    measured = Measurement((), 1.0, victim=Victim(8e6, 4e6, 8_000_000, Latency(1e-3)))
+    assert cut_short(measured, (), "enough").victim == Victim(8e6, None, 8_000_000)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ from collie.content.subsystems import load_subsystem
 from collie.detect.measurement import Measurement
 from collie.ports import Measured
 from collie.simulator.capabilities import unsupported_reason
+from collie.simulator.latency import latencies
+from collie.simulator.model import evaluate
 from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.tenants import kept_beside
+from collie.simulator.tenants import kept_beside, victim_beside, victim_of
 from collie.simulator.testbed import SimulatedTestbed
 from collie.wiring import ADAPTERS
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
@@ -67,8 +69,39 @@ def test_a_read_loads_the_hosts_the_other_way_round() -> None:
     assert kept_beside(F, reads.with_(direction=Direction.BIDIRECTIONAL)).bps < 0.1 * kept_beside(F, None).bps
 
 
-def measured(*, victim: bool, noise: float, run: int = 1) -> Measurement:
-    testbed = SimulatedTestbed(FILE, ADAPTERS.content.catalog("simulated"), seed=3, noise=noise, victim=victim)
+LOAD = 10 * 10**9
+STORM = Workload(qps=512, messages=(64,), send_wq_depth=1)
+
+
+@given(st.integers(0, 1 << 32))
+def test_no_aggressor_speeds_a_victim_up(seed: int) -> None:
+    workload = SPACE.sample(Random(seed))
+    if unsupported_reason(F, workload) is None:
+        kept, beside = victim_beside(F, workload, None, LOAD)
+        alone = latencies(F, evaluate(F, victim_of(F, LOAD))).forth
+        assert alone is not None
+        assert kept.bps <= LOAD
+        assert list(beside) == sorted(beside)
+        assert all(here >= 0.99 * there for here, there in zip(beside, alone.completion, strict=True))
+
+
+def test_a_victim_waits_although_it_loses_nothing() -> None:
+    late, usual = victim_beside(F, STORM, None, LOAD), victim_beside(F, LIGHT, None, LOAD)
+    assert late[0].bps == usual[0].bps == LOAD
+    assert late[1].median > 4 * usual[1].median
+    assert late[1].p99 > usual[1].p99 + 100e-6
+
+
+def test_the_latency_of_a_full_send_queue_follows_littles_law() -> None:
+    kept, latency = victim_beside(F, STORM)
+    plain = victim_of(F)
+    assert latency.median == pytest.approx(plain.send_wq_depth * plain.messages[0] * 8 / kept.bps)
+
+
+def measured(*, victim: bool, noise: float, run: int = 1, load: int = 0) -> Measurement:
+    testbed = SimulatedTestbed(
+        FILE, ADAPTERS.content.catalog("simulated"), seed=3, noise=noise, victim=victim, victim_bps=load
+    )
     result = testbed.measure(LIGHT, run)
     assert isinstance(result, Measured)
     return result.measurement
@@ -79,6 +112,12 @@ def test_a_testbed_measures_the_victim_if_asked_to() -> None:
     assert found is not None
     assert (found.alone_bps, found.beside_bps) == (kept_beside(F, None).bps, kept_beside(F, LIGHT).bps)
     assert measured(victim=False, noise=0).victim is None
+
+
+def test_noise_takes_nothing_from_a_load_that_is_carried() -> None:
+    runs = [measured(victim=True, noise=1, run=run, load=LOAD).victim for run in range(1, 6)]
+    assert [victim.beside_bps for victim in runs if victim] == [LOAD] * 5
+    assert len({victim.latency for victim in runs if victim}) == 5
 
 
 def test_a_victim_changes_no_other_reading() -> None:

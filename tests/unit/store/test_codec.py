@@ -209,7 +209,7 @@ def test_a_set_up_of_an_earlier_collie_ended_with_its_run() -> None:
 
 def test_a_run_of_an_earlier_collie_had_no_victim() -> None:
     written = codec.encode_result(measured(1).result)
-    assert written.pop("victim") == {"alone_bps": 27e6, "beside_bps": None}
+    assert written.pop("victim") == {"alone_bps": 27e6, "beside_bps": None, "offered_bps": 0, "latency": None}
     earlier = codec.decode_result(written)
     assert isinstance(earlier, Measured)
     assert earlier.measurement.victim is None

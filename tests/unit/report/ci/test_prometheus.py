@@ -33,6 +33,19 @@ def test_prometheus_reads_the_textfile() -> None:
     assert values["collie_campaign_updated_timestamp_seconds",] == datetime.fromisoformat(UPDATED).timestamp()
     assert values["collie_anomalies_by_symptom", "pause"] == 1
     assert values["collie_host_losses_total", "server-2"] == 2
+    latencies = {
+        (sample.labels["flow"], sample.labels["quantile"]): sample.value
+        for sample in families["collie_last_run_latency_seconds"].samples
+    }
+    assert latencies == {
+        ("a-b", "0.5"): 3e-6,
+        ("a-b", "0.99"): 9e-6,
+        ("b-a", "0.5"): 4e-6,
+        ("b-a", "0.99"): 8e-6,
+        ("b-a", "0.999"): 2e-5,
+        ("victim", "0.99"): 7e-5,
+    }
+    assert values["collie_last_run_victim_kept_ratio",] == 0.25
     assert {sample.labels["campaign"] for family in families.values() for sample in family.samples} == {header.campaign}
     assert all(family.documentation and family.type in {"counter", "gauge"} for family in families.values())
 

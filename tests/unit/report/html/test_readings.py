@@ -40,3 +40,17 @@ def test_what_a_victim_keeps_stands_beside_what_it_keeps_beside_the_sibling() ->
     row = rows(run(4e-5, 3e-4, 2e9), run(1e-5, 2e-5, 8e9))["victim/beside_bps"]
     assert (row.subject, row.here, row.sibling) == ("victim", 2e9, 8e9)
     assert "victim/beside_bps" not in rows(run(4e-5, 3e-4, None), None)
+
+
+def with_late_victim(p99_seconds: float, offered_bps: int) -> RunRecord:
+    record = run(4e-5, 3e-4, 2e9)
+    assert isinstance(record.result, Measured)
+    victim = Victim(9e9, 2e9, offered_bps, Latency(1e-5, p99_seconds))
+    measurement = replace(record.result.measurement, victim=victim)
+    return replace(record, result=replace(record.result, measurement=measurement))
+
+
+def test_the_latency_of_a_victim_counts_where_it_offers_a_load() -> None:
+    late = rows(with_late_victim(3e-4, 2 * 10**9), with_late_victim(2e-5, 2 * 10**9))["victim/latency/p99_seconds"]
+    assert (late.subject, late.here_text, late.sibling_text) == ("victim", "300 us", "20 us")
+    assert not any(source.startswith("victim/latency") for source in rows(with_late_victim(3e-4, 0), None))

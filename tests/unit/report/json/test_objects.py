@@ -12,7 +12,7 @@ from collie.campaign.reproduce import CountersAtDiscovery, Reproduction, Trial
 from collie.campaign.single_run import JudgedRun, Phase
 from collie.campaign.summary import Summary, Unconfirmed
 from collie.detect.bounds import UNBOUNDED
-from collie.detect.measurement import GeneratorHealth, Victim
+from collie.detect.measurement import GeneratorHealth, Latency, Victim
 from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
@@ -200,8 +200,13 @@ def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
     beside = replace(judged.result.measurement, victim=Victim(27e6, 3.1e6))
     displayed = replace(judged, result=replace(judged.result, measurement=beside))
     victim = through_json(render_measure(displayed))["measurement"]["victim"]
-    assert victim == {"alone_bps": 27e6, "beside_bps": 3.1e6, "lost_ratio": pytest.approx(0.885, abs=0.001)}
+    lost = pytest.approx(0.885, abs=0.001)
+    assert victim == {"alone_bps": 27e6, "beside_bps": 3.1e6, "offered_bps": 0, "latency": None, "lost_ratio": lost}
     assert "victim  keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost" in render_measurement(displayed, FAKE_CATALOG)
+    late = replace(beside, victim=Victim(27e6, 27e6, 27 * 10**6, Latency(3e-6, 9e-6)))
+    text = render_measurement(replace(judged, result=replace(judged.result, measurement=late)), FAKE_CATALOG)
+    assert "victim  offers 27 Mbit/s, keeps 27 Mbit/s of 27 Mbit/s alone: 0% lost" in text
+    assert "latency victim  3 us median, 9 us for 99 %" in text
     unknown = replace(judged, result=replace(judged.result, measurement=replace(beside, victim=Victim(27e6))))
     assert "victim  keeps unknown of 27 Mbit/s alone\n" in render_measurement(unknown, FAKE_CATALOG)
 

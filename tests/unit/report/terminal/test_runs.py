@@ -61,11 +61,23 @@ def test_a_row_has_the_latency_of_the_slowest_flow_and_what_the_victim_kept() ->
     store, record = MemoryStore(HEADER), measured(1)
     assert isinstance(record.result, Measured)
     latency = {"a-b": Latency(3e-6, 9e-6, 2e-5), "b-a": Latency(4e-6, 8e-6)}
-    measurement = replace(record.result.measurement, latency=latency, victim=Victim(9e9, 4e9))
+    victim = Victim(9e9, 4e9, 9 * 10**9, Latency(1e-5, 2e-5, 3e-5))
+    measurement = replace(record.result.measurement, latency=latency, victim=victim)
     store.add_run(replace(record, result=replace(record.result, measurement=measurement)))
     (row,) = run_rows(store, SPACE)
     quantiles = [row[f"latency_{name}_seconds"] for name in ("median", "p99", "p999")]
     assert (quantiles, row["victim_bps"]) == ([4e-6, 9e-6, 2e-5], 4e9)
+    assert row["victim_lost_ratio"] == pytest.approx(5 / 9)
+    of_victim = [row[f"victim_latency_{name}_seconds"] for name in ("median", "p99", "p999")]
+    assert of_victim == [1e-5, 2e-5, 3e-5]
+
+
+def test_a_line_of_results_has_the_latency_of_each_flow_and_what_the_victim_lost() -> None:
+    measurement = replace(MEASUREMENT, latency={"a-b": Latency(3e-6, 9e-6, 2e-5)}, victim=Victim(8e9, 6e9))
+    record = RunRecord(1, "search", WORKLOAD, Measured(measurement, 20.0), 20.0)
+    line = json.loads(json.dumps(run_line(record, Place(1, 1))))
+    assert line["latency"]["a-b"]["p999_seconds"] == 2e-5
+    assert line["victim"]["lost_ratio"] == 0.25
 
 
 def test_severity_follows_from_throughput_and_bound(store: CampaignStore) -> None:
