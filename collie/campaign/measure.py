@@ -301,7 +301,8 @@ class Measurer:
             record = await self._run(lane, sibling, "sibling", on)
             result = record.result
             verdict = self.judgement.unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
-            self.judgement.unfit[sibling] = unfit(result, verdict)
+            of_one_level = self._thresholds.loss_of is Loss.OF_WORKLOAD
+            self.judgement.unfit[sibling] = unfit(result, verdict, of_one_level=of_one_level)
             if isinstance(result, Unsupported | HostLost):
                 return
             if isinstance(result, Measured) and not self.judgement.unfit[sibling]:
@@ -319,7 +320,7 @@ class Measurer:
     async def _compare(self, lane: Lane, record: RunRecord, measurement: Measurement) -> None:
         """Compare a plain workload that misses the specification with plain traffic of other transports."""
         plain, deficit = record.workload, self._thresholds.throughput_deficit
-        if self._bounds.is_outpaced(plain):
+        if self._bounds.is_outpaced(plain) or self._thresholds.loss_of is Loss.OF_VICTIM:
             return
         for relative in self._bounds.relatives(plain, deficit):
             if not self._bounds.settled(relative):

@@ -53,13 +53,18 @@ def test_without_a_bound_nothing_is_lost() -> None:
     [
         measurement(),
         beside(None),
-        beside(1e9, measurement(stable=False)),
         beside(1e9, measurement(problems=("the link changed",))),
         beside(1e9, measurement(health=GeneratorHealth(driven=False, reason="no CPU"))),
     ],
 )
 def test_a_victim_that_no_sound_run_measured_decides_nothing(found: Measurement) -> None:
     assert verdict(found, 60e9).is_inconclusive
+
+
+def test_a_victim_is_held_up_by_a_workload_whose_own_rate_swings_too() -> None:
+    found = verdict(beside(1e9, measurement(stable=False)), 60e9)
+    assert found.symptom is Symptom.VICTIM_LOSS
+    assert found.margin == 1.0, "such a run is not clear"
 
 
 def test_a_sibling_says_what_the_victim_usually_keeps() -> None:
