@@ -61,6 +61,7 @@ class Thresholds:
         latency_ratio: multiple of the plain sibling's latency, for the median or for 99 % of the messages.
         latency_seconds: what such a latency must exceed the sibling's by. Below it no application notices.
         load_missed: share of the offered load up to which a workload carries it.
+        link_ratio: multiple of the latency at the calibration beyond which plain traffic shows a slow link.
     """
 
     loss_of: Loss = Loss.OF_WORKLOAD
@@ -76,6 +77,7 @@ class Thresholds:
     latency_ratio: Factor = 4.0
     latency_seconds: Positive = 25e-6
     load_missed: Ratio = 0.02
+    link_ratio: Factor = 2.0
 
 
 def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds: Thresholds) -> Verdict:
