@@ -30,6 +30,9 @@ from collie.workloads.plan import flows, shares, sinks
 from collie.workloads.units import format_rate, format_short_seconds
 from collie.workloads.workload import Workload
 
+_LEAST_OF_VICTIM = 8 * 65536
+"""Bytes that a victim must move beside plain traffic: eight messages. Of one, the next run can lose all by chance."""
+
 
 class Loss(StrEnum):
     """Whose loss makes a run anomalous."""
@@ -343,6 +346,8 @@ def _victim_loss(run: _Run) -> Verdict:
     usual, beside = run.bound.victim_bps, "beside its plain sibling"
     if usual is None:
         usual, beside = victim.alone_bps or 0.0, "alone"
+    if 0.0 < usual * run.measurement.window_seconds < 8 * _LEAST_OF_VICTIM:
+        return inconclusive(f"a plain flow keeps only {format_rate(usual)} {beside}, too little to lose any")
     lost = 1.0 - victim.beside_bps / usual if usual else 0.0
     figures = f"a plain flow keeps {format_rate(victim.beside_bps)} beside the workload, {format_rate(usual)} {beside}"
     if lost <= threshold:

@@ -67,6 +67,12 @@ def test_a_victim_is_held_up_by_a_workload_whose_own_rate_swings_too() -> None:
     assert found.margin == 1.0, "such a run is not clear"
 
 
+def test_a_victim_that_hardly_moves_beside_plain_traffic_can_lose_nothing() -> None:
+    seconds = measurement().window_seconds
+    assert verdict(beside(0.0), 7.9 * 65536 * 8 / seconds).is_inconclusive
+    assert verdict(beside(0.0), 8.1 * 65536 * 8 / seconds).symptom is Symptom.VICTIM_LOSS
+
+
 def test_a_sibling_says_what_the_victim_usually_keeps() -> None:
     bounds = Bounds(lambda _workload: LINE, Calibration(), lambda workload: workload)
     for kept in (10e9, 70e9, 60e9):
