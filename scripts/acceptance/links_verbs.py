@@ -59,7 +59,9 @@ def main(hosts: Path, rounds: int, repeat: int, delays: tuple[str, ...]) -> None
                 plain = plain_load(opened.space)
                 assert plain is not None
                 for name, workload in (("one packet", plain), ("chains", opened.space.whole.base)):
-                    rows.setdefault((condition, name), []).append(opened.measure(workload))
+                    run = opened.measure(workload)
+                    rows.setdefault((condition, name), []).append(run)
+                    click.echo(f"{condition}, {name}: {run.verdict.reason if run.verdict else run.result}", err=True)
     for (condition, name), runs in rows.items():
         click.echo(row(condition, name, runs))
 
