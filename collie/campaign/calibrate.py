@@ -1,4 +1,4 @@
-"""Calibration of a testbed: ceilings of plain traffic per opcode, transport and message size."""
+"""Calibration of a testbed: ceilings of plain traffic per opcode, transport and message size, and links at a load."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer
 from collie.campaign.siblings import best_rate
 from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.detect.links import LinkLatency, link_latencies
+from collie.detect.measurement import Measurement
 from collie.ports import HostLost, Measured, Unsupported
-from collie.workloads.dimension import Choice
+from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.space import Space
 from collie.workloads.workload import ATOMIC_BYTES, OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
 
@@ -29,6 +31,8 @@ DENSE_SIZES = (64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576)
 def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
     """Return the plain workload with another transport, opcode and message size, or None if constraints forbid it.
 
+    It keeps its queues full: a ceiling is what plain traffic can carry, not what it is offered.
+
     Chains (posts) and queues of long messages are shorter. They hold no more bytes than plain ones. A window must hold
     many chains, because delivered bytes are counted per chain. Bytes queued longer than the ACK timeout are
     retransmitted. READ responses come in one burst, and Soft-RoCE loses bytes beyond the ring of the Ethernet device.
@@ -44,6 +48,7 @@ def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: 
         qp_type=qp_type,
         opcode=opcode,
         messages=(message_bytes,),
+        offered_bps=0,
         mr_bytes=max(base.mr_bytes, message_bytes),
         wqe_batch=fitting(base.wqe_batch),
         send_wq_depth=fitting(base.send_wq_depth),
@@ -65,7 +70,21 @@ def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] =
                     yield workload
 
 
-def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -> Calibration:
+def plain_load(space: Space) -> Workload | None:
+    """Return the plain traffic that tells the latency of the links, or None if the space offers no load.
+
+    It posts one packet at a time, because messages of one post wait for each other, and goes to as many receivers as
+    the space has. A completion takes both directions of a link.
+    """
+    base, receivers = space.whole.base, space.dimensions.get("responders")
+    responders = receivers.high if isinstance(receivers, Ordered) else base.responders
+    load = base.with_(messages=(base.mtu,), wqe_batch=1, responders=responders)
+    return load if base.offered_bps and space.allows(load) else None
+
+
+def calibrate(
+    measurer: Measurer, workloads: Iterable[Workload], repeats: int, load: Workload | None = None
+) -> Calibration:
     """Run every calibration workload `repeats` times and take medians. Several pairs share the work.
 
     Each round runs every workload once, so a short disturbance affects one repeat of each. Disturbed and unstable runs
@@ -77,7 +96,31 @@ def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -
     spoiled: Tally[Workload] = Tally()
     while left:  # a lost pair can return its work after the others have finished
         measurer.scheduler.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
-    return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
+    points = tuple(_point(workload, found) for workload, found in rates.items() if found)
+    return Calibration(points, links=_links(measurer, load, repeats) if load is not None else ())
+
+
+def _links(measurer: Measurer, load: Workload, repeats: int) -> tuple[LinkLatency, ...]:
+    """Return the latency of the links. Several pairs have none, because each has links of its own."""
+    if len(measurer.lanes) > 1:
+        return ()
+    (lane,) = measurer.lanes
+    runs = measurer.scheduler.drive({lane: _timing(measurer, lane, load, repeats)})[lane]
+    return tuple(link_latencies(load, runs)) if len(runs) == repeats else ()
+
+
+async def _timing(measurer: Measurer, lane: Lane, load: Workload, repeats: int) -> list[Measurement]:
+    """Run plain traffic at an offered load. Disturbed and unstable runs are repeated, as for a ceiling."""
+    runs: list[Measurement] = []
+    for _ in range(repeats + _MAX_SPOILED):
+        result = await measurer.running(lane, load, "calibrate")
+        if isinstance(result, Unsupported | HostLost):
+            break
+        if isinstance(result, Measured) and measurer.judgement.tells_links(load, result.measurement):
+            runs.append(result.measurement)
+        if len(runs) == repeats:
+            break
+    return runs
 
 
 async def _calibrating(

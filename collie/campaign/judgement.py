@@ -9,6 +9,7 @@ from statistics import median
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import NOTHING_EXPECTED, Bounds
 from collie.detect.judge import Loss, Thresholds, can_be_late, judge
+from collie.detect.links import judge_links, late_as_well
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Symptom, Verdict, inconclusive
@@ -31,6 +32,7 @@ class Judgement:
         self._given = levels
         self._ordinary = Ordinary(catalog)
         self._evidence: dict[Workload, list[tuple[Verdict, Measurement]]] = {}
+        self._of_links: Verdict | None = None
 
     def learn(self, workload: Workload, verdict: Verdict, measurement: Measurement, purpose: str) -> Verdict:
         """Keep a judged run as evidence. Return its verdict with its signature."""
@@ -79,8 +81,38 @@ class Judgement:
         """Whether the plain sibling has been measured, or is known to be no reference."""
         return self.bounds.settled(workload)
 
+    @property
+    def load(self) -> Workload | None:
+        """The plain traffic whose latency the calibration knows, or None."""
+        return next((link.workload for link in self.bounds.calibration.links), None)
+
+    def tells_links(self, load: Workload, measurement: Measurement) -> bool:
+        """Whether a run of plain traffic tells the latency of the links: driven, normal, with one level."""
+        return measurement.health.driven and self.is_yardstick(load, measurement)
+
+    def learn_links(self, measurement: Measurement) -> Verdict | None:
+        """Judge a run of the plain traffic of the calibration by it. The verdict holds until the next such run."""
+        ratio = self._thresholds.link_ratio
+        self._of_links = judge_links(self.bounds.calibration.links, measurement, ratio)
+        return self._of_links
+
     def judged(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict | None:
         """Judge a run by what is known. Return None if the verdict depends on a plain sibling that is not measured."""
+        verdict = self._by_sibling(workload, measurement, purpose)
+        return None if verdict is None else self._by_links(workload, measurement, verdict)
+
+    def _by_links(self, workload: Workload, measurement: Measurement, verdict: Verdict) -> Verdict:
+        """Return the verdict on a run that is not later than its plain sibling. On a slow link both are late."""
+        if not verdict.is_normal or self._thresholds.loss_of is Loss.OF_VICTIM:
+            return verdict
+        if workload == self.load:
+            of_links = self.learn_links(measurement)
+            return verdict if of_links is None else of_links
+        if self._of_links is None or not self._may_be_late(workload, measurement):
+            return verdict
+        return late_as_well(self._of_links)
+
+    def _by_sibling(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict | None:
         verdict = judge(workload, measurement, self.bounds.tightest(workload), self._thresholds)
         if self.bounds.known(workload):
             return verdict
@@ -99,7 +131,8 @@ class Judgement:
     def settled(self, workload: Workload, measurement: Measurement) -> Verdict:
         """Judge a run whose plain sibling is measured, or could not be."""
         if self.bounds.known(workload):
-            return judge(workload, measurement, self.bounds.tightest(workload), self._thresholds)
+            verdict = judge(workload, measurement, self.bounds.tightest(workload), self._thresholds)
+            return self._by_links(workload, measurement, verdict)
         bracketed = self._bracketed(workload, measurement)
         return self._boundless(workload) if bracketed is None else bracketed
 

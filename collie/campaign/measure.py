@@ -55,6 +55,8 @@ _FAILURES_IN_A_ROW = 5
 
 _SIBLING_TRIES = 3
 """Limit on runs for one sound reading of a plain sibling."""
+_LINKS_SECONDS = 600.0
+"""Testbed time after which the links are timed again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class Measurer:
         self._pace = Pace()
         self._phases = phases
         self._curves: set[Workload] = set()
+        self._links_timed_at = -_LINKS_SECONDS
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -294,20 +297,21 @@ class Measurer:
         It is a phase of the set-up that stands if it fits.
         """
         sibling = self._bounds.sibling(workload)
-        if on is None and lane.set_up is not None and lane.set_up.misfit(sibling) is None:
-            on = PhaseOf(lane.set_up.made_for)
+        on = on or self._standing(lane, sibling)
         sick: list[SickSibling] = []
         for _ in range(tries):
             record = await self._run(lane, sibling, "sibling", on)
             result = record.result
             verdict = self.judgement.unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
-            self.judgement.unfit[sibling] = unfit(result, verdict)
+            of_one_level = self._thresholds.loss_of is Loss.OF_WORKLOAD
+            self.judgement.unfit[sibling] = unfit(result, verdict, of_one_level=of_one_level)
             if isinstance(result, Unsupported | HostLost):
                 return
             if isinstance(result, Measured) and not self.judgement.unfit[sibling]:
                 self._bounds.learn(sibling, delivered(sibling, result.measurement, self._thresholds.loss_of))
                 self.plain.append(result.measurement)
                 await self._compare(lane, record, result.measurement)
+                await self._timing_links(lane, workload)
                 return
             if isinstance(result, Measured) and verdict is not None and verdict.is_anomalous:
                 sick.append(SickSibling(record, result.measurement, verdict, lane))
@@ -316,10 +320,15 @@ class Measurer:
             self._bounds.distrust(sibling)
             self._suspect(sick[0])
 
+    @staticmethod
+    def _standing(lane: Lane, plain: Workload) -> PhaseOf | None:
+        fits = lane.set_up is not None and lane.set_up.misfit(plain) is None
+        return PhaseOf(lane.set_up.made_for) if lane.set_up is not None and fits else None
+
     async def _compare(self, lane: Lane, record: RunRecord, measurement: Measurement) -> None:
         """Compare a plain workload that misses the specification with plain traffic of other transports."""
         plain, deficit = record.workload, self._thresholds.throughput_deficit
-        if self._bounds.is_outpaced(plain):
+        if self._bounds.is_outpaced(plain) or self._thresholds.loss_of is Loss.OF_VICTIM:
             return
         for relative in self._bounds.relatives(plain, deficit):
             if not self._bounds.settled(relative):
@@ -343,6 +352,19 @@ class Measurer:
                 return verdict
         await self.measuring_sibling(lane, workload)
         return self.judgement.settled(workload, measurement)
+
+    async def _timing_links(self, lane: Lane, workload: Workload) -> None:
+        """Run the plain traffic whose latency the calibration knows, unless a recent run tells how the links are."""
+        load, recent = self.judgement.load, self.elapsed_seconds - self._links_timed_at < _LINKS_SECONDS
+        if load is None or not workload.offered_bps or workload == load or recent:
+            return
+        self._links_timed_at = self.elapsed_seconds
+        record = await self._run(lane, load, "sibling", self._standing(lane, load))
+        result = record.result
+        if isinstance(result, Measured) and self.judgement.unbounded(load, result.measurement).is_normal:
+            verdict = self.judgement.learn_links(result.measurement)
+            if verdict is not None:
+                self._suspect(SickSibling(record, result.measurement, verdict, lane))
 
     async def _measuring_curve(self, lane: Lane, workload: Workload) -> None:
         """Measure the curve of a workload's transport, once, as phases of one set-up."""

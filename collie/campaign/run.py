@@ -15,6 +15,7 @@ from collie.campaign.pairs import odd_pairs
 from collie.campaign.safety import Guard
 from collie.campaign.summary import Summary
 from collie.detect.bounds import Bounds, Calibration
+from collie.detect.judge import Loss
 from collie.ports import CampaignStore, ProgressSink, Testbed
 from collie.search.anomaly import KnownAnomalies
 from collie.search.foreseen import ForeseenAnomaly
@@ -48,7 +49,7 @@ class Campaign:
     Attributes:
         known: minimal feature sets to skip.
         foreseen: known anomalies of another testbed, to be looked for on this one.
-        calibration: with None, the campaign measures the ceilings first.
+        calibration: with None, the campaign measures the ceilings first, unless it judges a victim alone.
         dropped: values that the testbed cannot run, removed from the space.
     """
 
@@ -101,7 +102,7 @@ class Campaign:
             if len(self.lanes) > 1:
                 for lane, reason in odd_pairs(measurer, self.space, self.recipe.thresholds).items():
                     measurer.retire(lane, reason)
-            if self.calibration is None:
+            if self.calibration is None and self.recipe.thresholds.loss_of is Loss.OF_WORKLOAD:
                 bounds.calibration = calibrate(measurer, plan(self.space), _CALIBRATION_REPEATS)
             self.store.set_calibration(bounds.calibration)
             return engine.run()

@@ -24,15 +24,15 @@ class SickSibling(NamedTuple):
     lane: Lane
 
 
-def unfit(result: RunResult, unbounded: Verdict | None) -> str:
+def unfit(result: RunResult, unbounded: Verdict | None, *, of_one_level: bool = True) -> str:
     """Return why a run is no reference, as a clause without a subject, or an empty string.
 
-    `unbounded` is the verdict on the run without a bound.
+    `unbounded` is the verdict on the run without a bound. A victim is compared by its mean, which needs no level.
     """
     match result:
         case Measured(measurement) if unbounded is not None:
             if unbounded.is_normal:
-                return "" if measurement.stable else "did not hold one level"
+                return "" if measurement.stable or not of_one_level else "did not hold one level"
             word = "is itself anomalous" if unbounded.is_anomalous else "was inconclusive"
             return f"{word}: {unbounded.reason}"
         case SetupFailed(cause, detail):

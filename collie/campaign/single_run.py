@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.calibrate import DENSE_SIZES, calibrate, plan
+from collie.campaign.calibrate import DENSE_SIZES, calibrate, plain_load, plan
 from collie.campaign.lanes import Lane, LaneTask, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduction, planned, reproduce
@@ -234,7 +234,7 @@ class SingleRunSession:
     ) -> Calibration:
         """Measure plain traffic of every transport, size and given opcode. No opcode means all."""
         with within_budget():
-            return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats)
+            return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats, plain_load(self.space))
 
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
         """Run an anomaly again. With `controls`, also run it with each of its conditions broken."""

@@ -23,7 +23,7 @@ from collie.hosts.findings import CheckState, Finding
 from collie.inventory.fingerprint import HostDifference, show
 from collie.report.json.objects import plain, render_differences, with_safety
 from collie.wiring import ADAPTERS
-from collie.workloads.units import format_bytes, format_rate
+from collie.workloads.units import format_bytes, format_rate, format_short_seconds
 
 _MARKS = {CheckState.OK: "[green]ok[/]", CheckState.MISSING: "[red]missing[/]", CheckState.ADVICE: "[yellow]advice[/]"}
 
@@ -80,12 +80,17 @@ def calibrate(hosts: str, space: str | None, repeat: int, output: str, **options
     )
     with ConsoleProgress() as progress:
         made = sessions.calibrate(ADAPTERS, choice, repeat, progress)
-    points, kept_in = made.calibration.points, str(made.path) if made.path else None
+    points, links = made.calibration.points, made.calibration.links
+    kept_in = str(made.path) if made.path else None
     if output == "json":
-        document = {"schema_version": 1, "kept_in": kept_in, "points": plain(points)}
+        document = {"schema_version": 1, "kept_in": kept_in, "points": plain(points), "links": plain(links)}
         print_json(with_safety(document, made.safety))
     else:
         _print_calibration(points)
+        for link in links:
+            half, most = (format_short_seconds(seconds) for seconds in (link.median_seconds, link.p99_seconds))
+            offered = format_rate(link.workload.offered_bps)
+            click.echo(f"link {link.link}  {offered} of plain traffic: half within {half}, 99% within {most}")
         if kept_in:
             click.echo(f"kept in {kept_in}; later searches, measurements and reproductions on these hosts use it")
         print_safety(made.safety)

@@ -34,6 +34,7 @@ from statistics import median
 from typing import Any
 
 from collie.detect.brackets import latencies_of, range_of
+from collie.detect.links import LinkLatency
 from collie.detect.measurement import Latency
 from collie.detect.plain import curve_of, plain_workloads, remembered_siblings
 from collie.workloads.plan import shares, streams
@@ -159,6 +160,8 @@ class CalibrationPoint:
 class Calibration:
     """Measured ceilings of plain traffic per opcode, transport and message size, from the day `measured_on`.
 
+    `links` has its latency at an offered load, if the space offers one.
+
     The sum of message costs bounds a mix, because a NIC or driver that spends `a + b x size` on a message does so in
     any mix. The cost is interpolated between two sizes, grows with the last slope beyond the largest, and is constant
     below the smallest.
@@ -166,6 +169,7 @@ class Calibration:
 
     points: tuple[CalibrationPoint, ...] = ()
     measured_on: str | None = None
+    links: tuple[LinkLatency, ...] = ()
 
     def bound(self, workload: Workload) -> Bound | None:
         """Return the ceiling of a workload, or None without calibration of all its opcodes on its transport."""

@@ -23,13 +23,16 @@ from enum import StrEnum
 from functools import cached_property
 
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
-from collie.detect.lateness import Lateness, carries_its_load, lateness, lost_by
+from collie.detect.lateness import Lateness, carries_its_load, lateness, lost_by, usual_of
 from collie.detect.measurement import HostMeasurement, Latency, Measurement, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive, throughput_is_missing
 from collie.limits import Factor, Positive, Ratio
 from collie.workloads.plan import flows, shares, sinks
 from collie.workloads.units import format_rate, format_short_seconds
 from collie.workloads.workload import Workload
+
+_LEAST_OF_VICTIM = 8 * 65536
+"""Bytes that a victim must move beside plain traffic: eight messages. Of one, the next run can lose all by chance."""
 
 
 class Loss(StrEnum):
@@ -62,6 +65,7 @@ class Thresholds:
         latency_ratio: multiple of the plain sibling's latency, for the median or for 99 % of the messages.
         latency_seconds: what such a latency must exceed the sibling's by. Below it no application notices.
         load_missed: share of the offered load up to which a workload carries it.
+        link_ratio: multiple of the latency at the calibration beyond which plain traffic shows a slow link.
     """
 
     loss_of: Loss = Loss.OF_WORKLOAD
@@ -77,6 +81,7 @@ class Thresholds:
     latency_ratio: Factor = 4.0
     latency_seconds: Positive = 25e-6
     load_missed: Ratio = 0.02
+    link_ratio: Factor = 2.0
 
 
 def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds: Thresholds) -> Verdict:
@@ -338,13 +343,15 @@ def _victim(run: _Run) -> Verdict:
     if victim is None or victim.beside_bps is None:
         return inconclusive("no victim was measured beside the workload")
     lost, figures = lost_by(victim, run.bound)
+    if 0.0 < usual_of(victim, run.bound) * run.measurement.window_seconds < 8 * _LEAST_OF_VICTIM:
+        return inconclusive(f"{figures}: it has too little to lose any")
     if lost <= threshold:
         late = _victim_latency(run, victim)
         return Verdict(Outcome.NORMAL, figures) if late is None else late
     text = f"{figures}: it loses {lost:.0%} of its throughput"
-    if not run.measurement.stable:
-        return inconclusive(f"{text}, but the window was not stable")
-    return run.concluded(Symptom.VICTIM_LOSS, text, lost, sinks(run.workload)[0], lost / threshold)
+    # What the victim keeps is a mean over the window. An aggressor whose own rate swings holds it up all the same.
+    margin = lost / threshold if run.measurement.stable else 1.0
+    return run.concluded(Symptom.VICTIM_LOSS, text, lost, sinks(run.workload)[0], margin)
 
 
 def _victim_latency(run: _Run, victim: Victim) -> Verdict | None:

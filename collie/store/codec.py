@@ -12,6 +12,7 @@ from math import lcm
 from typing import Any, TypedDict, TypeVar, cast
 
 from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.detect.links import LinkLatency
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.plain import CODEC, Codec, Form, Shape, typed
@@ -165,7 +166,8 @@ def require_phase(workload: Workload, on: SetUp) -> None:
 def decode_calibration(raw: Any) -> Calibration:
     """Decode a calibration. An earlier Collie wrote it as a list of points."""
     record: _Calibration = typed(_Calibration, {"points": raw} if isinstance(raw, list) else raw)
-    return Calibration(record["points"], record.get("measured_on"))
+    links = tuple(decode(LinkLatency, link) for link in record.get("links", ()))
+    return Calibration(record["points"], record.get("measured_on"), links)
 
 
 class _Points(TypedDict):
@@ -174,6 +176,7 @@ class _Points(TypedDict):
 
 class _Calibration(_Points, total=False):
     measured_on: str | None
+    links: Sequence[Mapping[str, Any]]
 
 
 _WITHOUT_MEASUREMENT: Mapping[str, type[RunResult]] = {

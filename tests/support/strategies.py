@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.detect.links import LinkLatency
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
@@ -264,7 +265,9 @@ def calibrations() -> st.SearchStrategy[Calibration]:
         spread=numbers,
     )
     days = st.none() | st.dates().map(str)
-    return st.builds(Calibration, st.lists(point, max_size=4).map(tuple), days)
+    seconds = st.floats(1e-7, 10.0)
+    link = st.builds(LinkLatency, st.sampled_from(["a-b", "a-c"]), workloads(), seconds, seconds)
+    return st.builds(Calibration, st.lists(point, max_size=4).map(tuple), days, st.lists(link, max_size=2).map(tuple))
 
 
 def headers() -> st.SearchStrategy[CampaignHeader]:

@@ -9,6 +9,8 @@ import pytest
 from collie.campaign.budget import Budget
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
 from collie.campaign.phases import with_places
+from collie.detect.bounds import Calibration
+from collie.detect.judge import Loss, Thresholds
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError
@@ -313,3 +315,33 @@ def test_a_proposal_that_ended_in_a_dead_data_path_is_run_again() -> None:
     for record in lost:
         following = next(other for number, other in sorted(runs.items()) if number > record.run)
         assert following.workload == record.workload
+
+
+def test_a_search_that_judges_a_victim_calibrates_nothing_and_compares_siblings_that_swing() -> None:
+    class Swinging(FakeTestbed):
+        def measure(
+            self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+        ) -> RunResult:
+            result = super().measure(workload, run, watch, on)
+            assert isinstance(result, Measured)
+            return replace(result, measurement=replace(result.measurement, stable=False))
+
+    store = MemoryStore(HEADER)
+    recipe = replace(RANDOM, thresholds=Thresholds(loss_of=Loss.OF_VICTIM))
+    testbed = Swinging((Planted(MANY_SGES, Symptom.VICTIM_LOSS, 0.5),), victim=True)
+    summary = search(testbed, store=store, recipe=recipe, calibration=None, budget=Budget(runs=200))
+    assert store.calibration() == Calibration()
+    assert {record.purpose for record in store.runs()} >= {"search", "sibling"}
+    assert "calibrate" not in {record.purpose for record in store.runs()}
+    assert {anomaly.symptom for anomaly in summary.anomalies} == {Symptom.VICTIM_LOSS}
+
+
+def test_plain_traffic_that_others_outpace_has_a_victim_all_the_same() -> None:
+    reads = Planted(Mfs((Condition("opcode", Op.EQUAL, "READ"),)), Symptom.LOW_THROUGHPUT, 0.5)
+    many = Planted(Mfs((*reads.mfs.conditions, *MANY_SGES.conditions)), Symptom.VICTIM_LOSS, 0.5)
+    recipe = replace(RANDOM, thresholds=Thresholds(loss_of=Loss.OF_VICTIM))
+    store = MemoryStore(HEADER)
+    found = search(FakeTestbed((many, reads), victim=True), store=store, recipe=recipe, budget=Budget(runs=400))
+    assert {anomaly.symptom for anomaly in found.anomalies} == {Symptom.VICTIM_LOSS}
+    verdicts = [record.verdict for record in store.runs() if record.verdict is not None]
+    assert not any(verdict.is_inconclusive for verdict in verdicts)

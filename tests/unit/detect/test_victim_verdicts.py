@@ -54,7 +54,6 @@ def test_without_a_bound_nothing_is_lost() -> None:
     [
         measurement(),
         beside(None),
-        beside(1e9, measurement(stable=False)),
         beside(1e9, measurement(problems=("the link changed",))),
         beside(1e9, measurement(health=GeneratorHealth(driven=False, reason="no CPU"))),
     ],
@@ -133,6 +132,18 @@ def test_what_only_makes_a_victim_wait_does_not_explain_its_loss() -> None:
     assert not Symptom.VICTIM_LATENCY.is_related(Symptom.VICTIM_LOSS)
     assert not Symptom.VICTIM_LATENCY.is_related(Symptom.LATENCY)
     assert Symptom.VICTIM_LOSS.is_looked_for_before(Symptom.VICTIM_LATENCY)
+
+
+def test_a_victim_is_held_up_by_a_workload_whose_own_rate_swings_too() -> None:
+    found = verdict(beside(1e9, measurement(stable=False)), 60e9)
+    assert found.symptom is Symptom.VICTIM_LOSS
+    assert found.margin == 1.0, "such a run is not clear"
+
+
+def test_a_victim_that_hardly_moves_beside_plain_traffic_can_lose_nothing() -> None:
+    seconds = measurement().window_seconds
+    assert verdict(beside(0.0), 7.9 * 65536 * 8 / seconds).is_inconclusive
+    assert verdict(beside(0.0), 8.1 * 65536 * 8 / seconds).symptom is Symptom.VICTIM_LOSS
 
 
 def test_a_sibling_says_what_the_victim_usually_keeps() -> None:

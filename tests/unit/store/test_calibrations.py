@@ -27,8 +27,10 @@ def test_what_is_kept_is_found_again_and_replaced(folder: Path) -> None:
     assert calibrations.load("x") is None
     calibrations.save(KEPT, "x")
     assert calibrations.load("x") == KEPT
-    calibrations.save(Calibration(), "x")
+    path = calibrations.save(Calibration(), "x")
     assert calibrations.load("x") == Calibration()
+    path.write_text('{"schema_version": 1, "measured_on": null, "points": []}')
+    assert calibrations.load("x") == Calibration(), "an earlier Collie knew no links"
     assert [path.name for path in folder.iterdir()] == ["x.json"]
 
 
