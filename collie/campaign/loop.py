@@ -32,9 +32,9 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
     40-47     search     eight phases of a fourth set-up: three suspicions
     48-50     sibling    the bounds of these runs, as phases of one plain set-up
     51-61     confirm    three of three confirm each, as so early nothing is known of strays: a1, a2, a3
-    62-74     extract    three explanations need the rest of the budget. Phases of one set-up ask about a1
-    75-91     sibling    the curve of plain RC SEND bounds what these questions vary
-    92-120    extract    further questions, and the curve of RC WRITE (102-118). The budget ends before a1 is complete
+    62-82     extract    three explanations need the rest of the budget. Phases of one set-up ask about a1
+    83-99     sibling    the curve of plain RC READ bounds what the last of these questions varies
+    100-120   extract    further questions, and the curve of RC WRITE (105-120). The budget ends before a1 is complete
 """
 
 from __future__ import annotations

@@ -22,14 +22,14 @@ Invariant. The finding lies inside every hypothesis. Each hypothesis has a show 
 odds by about 1 - s where it covers the run. So the MFS covers a healthy run only if every alternative fits worse.
 
 Worked example. In space `nsdi22` an anomaly needs `wqe_batch >= 16` and `mtu <= 1024`. The finding (seed 3 of `Random`)
-has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain. 48 limits are possible. The 30 probes are
+has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain. 50 limits are possible. The 29 probes are
 
     probe    answer
-    1-11     mixed        wqe_batch 1 and 4 (4-6) and mtu 2048 and 4096 (9-11) are healthy, so both are needed
-    12-14    mixed        bisects: wqe_batch 16 reproduces, wqe_batch 8 and mtu 2048 do not
-    15-17    reproduced   one direction, RC, UD: neither direction nor transport matters
-    18-21    reproduced   further workloads inside the set
-    22-30    reproduced   fresh workloads, half of them plain wherever the set names nothing
+    1-9      mixed        wqe_batch 1 (2) and mtu 4096 (6 and 8) are healthy, RC in one direction shows it
+    10-14    mixed        bisects: wqe_batch 16 reproduces, wqe_batch 4 and 8 and mtu 2048 do not
+    15-17    reproduced   UD SEND and RC READ: neither transport nor operation matters
+    18-20    reproduced   further workloads inside the set
+    21-29    reproduced   fresh workloads, half of them plain wherever the set names nothing
 
 All nine fresh workloads are anomalous, so the claim is 9 of 9.
 """

@@ -10,14 +10,14 @@ has no closed form, because a healthy run only shows that *some* condition is br
 Invariant. After each `learn` the hypotheses are draws from the posterior of all runs so far, up to sampling error. The
 share of hypotheses that contain a workload estimates the chance that it has every condition.
 
-Worked example. A finding in space `nsdi22` has wqe_batch 64 and mtu 1024, everything else plain: 45 limits. The columns
+Worked example. A finding in space `nsdi22` has wqe_batch 64 and mtu 1024, everything else plain: 47 limits. The columns
 give the share of hypotheses that contain the finding with one value replaced (seed 1).
 
     after the run               wqe_batch 1   mtu 4096   wqe_batch 16   wqe_batch 32
-    the finding                 0.78          0.77       0.94           0.97
-    wqe_batch 1 is healthy      0.04          0.70       0.62           0.80
-    mtu 4096 reproduces         0.00          1.00       0.65           0.85
-    wqe_batch 16 is healthy     0.00          1.00       0.01           0.48
+    the finding                 0.72          0.72       0.90           0.96
+    wqe_batch 1 is healthy      0.03          0.75       0.64           0.84
+    mtu 4096 reproduces         0.01          1.00       0.73           0.84
+    wqe_batch 16 is healthy     0.00          1.00       0.02           0.52
 
 The extraction would next run wqe_batch 32, the value nearest to one half. `best` returns `wqe_batch >= 32`.
 """
