@@ -150,6 +150,7 @@ class Confirmer:
             self.unconfirmed.append(
                 Unconfirmed(suspicion.run, suspicion.workload, suspicion.verdict, shows, confirmation.runs)
             )
+        suspicion.dropped = True
         self._sink.on_event(SuspicionDropped(suspicion.run, suspicion.verdict))
         for observation in suspicion.proposals:
             self.tell(observation, found=False)

@@ -188,7 +188,7 @@ class SearchLoop:
             pairs=self._pairs,
             set_aside=dict(self._measurer.set_aside),
             path_killers=self._proposals.path_killers,
-            absent=tuple(self._transfer.absent),
+            not_confirmed=self._transfer.not_confirmed,
         )
 
     async def _step(self, lane: Lane) -> bool:

@@ -42,6 +42,7 @@ class Suspicion(Observation):
         taken: whether a lane is confirming it.
         proposed: whether the strategy proposed it. It did not propose a sick plain sibling.
         on: the set-up that it was a phase of, with the phases before it.
+        dropped: whether fresh runs did not confirm it.
     """
 
     run: int
@@ -50,6 +51,7 @@ class Suspicion(Observation):
     on: SetUp | None = None
     refuted: bool = False
     taken: bool = False
+    dropped: bool = False
     repetitions: list[Observation] = field(default_factory=list)
 
     @property

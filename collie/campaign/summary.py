@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from collie.campaign.measure import LostHost
 from collie.detect.confirm import Reliability
@@ -30,6 +31,18 @@ class Unconfirmed:
     runs: int
 
 
+class NotConfirmed(StrEnum):
+    """Why a known anomaly of another testbed was not confirmed on this one.
+
+    ABSENT: its workloads are healthy here. UNTRIED: none of them can run or be judged here. SEEN_ONCE: one showed it,
+    and fresh runs of that one did not.
+    """
+
+    ABSENT = "absent"
+    UNTRIED = "untried"
+    SEEN_ONCE = "seen once"
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The result of a campaign.
@@ -46,7 +59,7 @@ class Summary:
         unconfirmed: suspicions that showed again, but too rarely.
         set_aside: pairs that differ from the others or were lost, with the reason.
         path_killers: the last run of each proposal that always ended in a dead data path.
-        absent: known anomalies of another testbed that were looked for here and did not show.
+        not_confirmed: known anomalies of another testbed that were not confirmed on this one, and why.
     """
 
     runs: int
@@ -66,7 +79,7 @@ class Summary:
     further_phases: int = 0
     repeated_phases: int = 0
     changed_phases: int = 0
-    absent: tuple[str, ...] = ()
+    not_confirmed: Mapping[str, NotConfirmed] = field(default_factory=dict)
 
     @property
     def set_ups(self) -> int:

@@ -1,8 +1,8 @@
 """Anomalies that are known of another testbed, looked for on this one before the search begins.
 
 The set of each is a hypothesis. If a workload inside it shows an anomaly here, its explanation begins with that set as
-the likely one (`search.limits`), so that it asks little where the set holds, and moves the limits where they differ. A
-set without such a workload is *absent*. Nothing is claimed of it, and nothing is skipped because of it.
+the likely one (`search.limits`), so that it asks little where the set holds, and moves the limits where they differ. Of
+a set without such a workload nothing is claimed, and nothing is skipped because of it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from random import Random
 from collie.campaign.lanes import Lane, LaneLost, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.observations import Suspicion
+from collie.campaign.summary import NotConfirmed
 from collie.campaign.triage import Triage
 from collie.ports import Measured
 from collie.search.anomaly import KnownAnomalies
@@ -35,7 +36,6 @@ class Transfer:
 
     Attributes:
         waiting: those that have not been looked for.
-        absent: names of those that do not show, in order.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class Transfer:
         phases: bool,
     ) -> None:
         self.waiting = deque(foreseen)
-        self.absent: list[str] = []
+        self._not_shown: dict[str, NotConfirmed] = {}
+        self._suspicions: dict[str, Suspicion] = {}
         self._measurer = measurer
         self._triage = triage
         self._space = space
@@ -59,6 +60,7 @@ class Transfer:
     async def look_for(self, lane: Lane) -> None:
         """Look for the next known anomaly. The first workload that shows one is a suspicion."""
         foreseen = self.waiting.popleft()
+        outcome = NotConfirmed.UNTRIED
         try:
             for workload in self._trials(lane, foreseen):
                 if self._known.covers(workload):
@@ -66,16 +68,24 @@ class Transfer:
                 record, verdict = await self._measurer.judging(lane, workload, PURPOSE, self._on(lane, workload))
                 if verdict is not None and verdict.is_anomalous and isinstance(record.result, Measured):
                     measurement = record.result.measurement
-                    self._triage.suspicions.append(
-                        Suspicion(
-                            workload, verdict, measurement, record.run, lane, proposed=False, foreseen=foreseen.mfs
-                        )
+                    suspicion = Suspicion(
+                        workload, verdict, measurement, record.run, lane, proposed=False, foreseen=foreseen.mfs
                     )
+                    self._suspicions[foreseen.name] = suspicion
+                    self._triage.suspicions.append(suspicion)
                     return
+                if verdict is not None and verdict.is_normal:
+                    outcome = NotConfirmed.ABSENT
         except LaneLost:
             self.waiting.appendleft(foreseen)
             raise
-        self.absent.append(foreseen.name)
+        self._not_shown[foreseen.name] = outcome
+
+    @property
+    def not_confirmed(self) -> dict[str, NotConfirmed]:
+        """Those that were looked for and not confirmed."""
+        dropped = (name for name, suspicion in self._suspicions.items() if suspicion.dropped)
+        return self._not_shown | dict.fromkeys(dropped, NotConfirmed.SEEN_ONCE)
 
     def _trials(self, lane: Lane, foreseen: ForeseenAnomaly) -> Iterator[Workload]:
         """Yield workloads that may show it, plainest first. Those drawn fit the set-up that stands, if any can."""

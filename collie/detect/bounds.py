@@ -58,8 +58,8 @@ class Bound:
         bps, pps: bits/s and packets/s of payload.
         source: `specification`, `offered load`, `calibration` or `plain sibling`.
         detail: date and repeatability of the measurement.
-        latency: of the plain sibling at the same offered load, the longest of its flows. None if none is known, or if
-            the sibling does not carry the load.
+        latency: of the plain sibling at the same offered load, the longest of its flows, or that of the victim where
+            its loss is judged. None if none is known, or if the sibling does not carry the load.
         victim_bps: of the plain flow beside the plain sibling. None if none is known.
     """
 

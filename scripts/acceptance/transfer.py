@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
     explained: int
     looked_for: float
     explained_by_then: int
-    absent: int
+    not_confirmed: int
     false: int
 
 
@@ -77,7 +77,7 @@ def run(words: argparse.Namespace, seed: int) -> Outcome:
         len(score.explained),
         clock.looked_for,
         len(by_then),
-        len(summary.absent),
+        len(summary.not_confirmed),
         score.false,
     )
 
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(
                 f"seed {each.seed}: found {each.found} and explained {each.explained} of {each.planted}, "
                 f"{each.explained_by_then} of them after {each.looked_for / 3600:.1f} h with all known looked for; "
-                f"{each.absent} known absent, {each.false} false",
+                f"{each.not_confirmed} known not confirmed, {each.false} false",
                 flush=True,
             )
     whole = sum(each.found == each.planted for each in outcomes)

@@ -58,7 +58,7 @@ def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]
     assert list(result) == [
         "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "set_ups", "ended_by",
         "failed_runs", "elapsed_seconds", "wall_seconds", "next_hour_chance", "trust", "lost_machines", "path_killers",
-        "pairs", "pairs_set_aside", "repeated_phases", "changed_phases", "known_but_absent",
+        "pairs", "pairs_set_aside", "repeated_phases", "changed_phases", "known_elsewhere_not_confirmed",
         "unconfirmed", "anomalies", "score",
     ]  # fmt: skip
     assert result["testbed"] == {"kind": "simulated", "subsystem": "F"}

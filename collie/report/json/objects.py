@@ -110,7 +110,7 @@ def render_search(
         "pairs_set_aside": dict(summary.set_aside),
         "repeated_phases": summary.repeated_phases,
         "changed_phases": summary.changed_phases,
-        "known_but_absent": list(summary.absent),
+        "known_elsewhere_not_confirmed": dict(summary.not_confirmed),
         "unconfirmed": [_unconfirmed(suspicion) for suspicion in summary.unconfirmed],
         "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],
     }

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun, Phase
-from collie.campaign.summary import Score, Summary, Unconfirmed
+from collie.campaign.summary import NotConfirmed, Score, Summary, Unconfirmed
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
 from collie.detect.interval import wilson
@@ -43,6 +43,11 @@ from collie.workloads.workload import FIELD_NAMES
 Line = Text | str
 
 _MAX_UNCONFIRMED = 5
+_NOT_CONFIRMED = {
+    NotConfirmed.ABSENT: "healthy",
+    NotConfirmed.UNTRIED: "beyond what can run",
+    NotConfirmed.SEEN_ONCE: "not confirmed",
+}
 _SIZES = ("qps", "messages")
 """Fields without which no workload can be pictured. They are named even where they are plain."""
 
@@ -175,8 +180,9 @@ def _notes(summary: Summary) -> Iterator[str]:
     for killer in summary.path_killers:
         assert isinstance(killer.result, SetupFailed)
         yield f"Every run of a workload ended in a dead data path, last run {killer.run}: {killer.result.detail}."
-    if summary.absent:
-        yield f"Known elsewhere and not seen here: {', '.join(summary.absent)}."
+    for why, words in _NOT_CONFIRMED.items():
+        if names := [name for name, reason in summary.not_confirmed.items() if reason is why]:
+            yield f"Known elsewhere and {words} here: {', '.join(names)}."
     if summary.unsupported_runs:
         yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
     if summary.ended_by == "pause budget":

@@ -8,6 +8,7 @@ import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.events import AnomalyExplained
+from collie.campaign.summary import NotConfirmed
 from collie.campaign.transfer import PURPOSE
 from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
@@ -18,6 +19,7 @@ from collie.search.recipe import Recipe
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Workload
 from tests.support.planted import HEADER, LOOPBACK, MANY_SGES, SPACE
 from tests.support.searches import RANDOM, search
 
@@ -45,7 +47,7 @@ def test_what_shows_here_too_is_explained_before_the_search(recipe: Recipe) -> N
     purposes = [run.purpose for run in store.runs()]
     assert purposes.count(PURPOSE) == 2
     assert PURPOSE not in purposes[purposes.index("search") :]
-    assert summary.absent == ()
+    assert not summary.not_confirmed
 
 
 def test_a_set_that_is_known_takes_fewer_questions() -> None:
@@ -62,10 +64,10 @@ def test_a_set_that_is_known_takes_fewer_questions() -> None:
 def test_what_does_not_show_is_absent_and_hides_nothing() -> None:
     testbed = FakeTestbed((Planted(LOOPBACK),))
     summary = search(testbed, foreseen=(foreseen("a7", BATCHES),), budget=Budget(runs=200))
-    assert summary.absent == ("a7",)
+    assert summary.not_confirmed == {"a7": NotConfirmed.ABSENT}
     assert summary.skipped == 0 or any(workload.wqe_batch >= 16 for workload in testbed.measured)
     assert {anomaly.mfs for anomaly in summary.anomalies} == {LOOPBACK}
-    assert "Known elsewhere and not seen here: a7." in render_summary(HEADER, summary, 1.0)
+    assert "Known elsewhere and healthy here: a7." in render_summary(HEADER, summary, 1.0)
 
 
 def test_where_the_limit_differs_it_moves() -> None:
@@ -81,7 +83,29 @@ def test_one_that_an_explanation_holds_is_not_run_again() -> None:
     known = (foreseen("a1", LOOPBACK), foreseen("a2", LOOPBACK))
     summary = search(FakeTestbed((Planted(LOOPBACK),)), foreseen=known, store=store)
     assert [run.purpose for run in store.runs()].count(PURPOSE) == 1
-    assert summary.absent == ()
+    assert not summary.not_confirmed
+
+
+def test_a_set_that_the_space_leaves_out_is_said_not_to_have_been_tried() -> None:
+    beyond = ForeseenAnomaly("a8", BATCHES, (SPACE.base.with_(wqe_batch=1 << 20),))
+    summary = search(FakeTestbed(()), foreseen=(beyond,), budget=Budget(runs=40))
+    assert summary.not_confirmed == {"a8": NotConfirmed.UNTRIED}
+    assert "Known elsewhere and beyond what can run here: a8." in render_summary(HEADER, summary, 1.0)
+
+
+class _Fleeting(FakeTestbed):
+    """Shows an anomaly in the first run of a workload, and in no other."""
+
+    def measure(self, workload: Workload, *arguments: object, **options: object) -> RunResult:
+        shown = workload in self.measured
+        self.planted = () if shown else (Planted(LOOPBACK),)
+        return super().measure(workload, *arguments, **options)  # type: ignore[arg-type]
+
+
+def test_what_shows_only_once_is_no_anomaly_and_not_absent() -> None:
+    summary = search(_Fleeting(()), foreseen=(foreseen("a1", LOOPBACK),), budget=Budget(runs=40))
+    assert summary.not_confirmed == {"a1": NotConfirmed.SEEN_ONCE}
+    assert "Known elsewhere and not confirmed here: a1." in render_summary(HEADER, summary, 1.0)
 
 
 class _Mortal(FakeTestbed):

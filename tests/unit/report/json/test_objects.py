@@ -47,7 +47,7 @@ SEARCH_KEYS = [
     "pairs_set_aside",
     "repeated_phases",
     "changed_phases",
-    "known_but_absent",
+    "known_elsewhere_not_confirmed",
     "unconfirmed",
     "anomalies",
 ]
