@@ -137,6 +137,7 @@ class MfsExtraction:
         self._alone: set[Workload] = set()
         self._ran = {finding}
         self._rehearsed: Counter[tuple[Workload, Mfs]] = Counter()
+        self._best: tuple[int, ...] = ()
         self.mfs = Mfs(())
         self.fresh: list[bool] = []
 
@@ -291,11 +292,12 @@ class MfsExtraction:
         return Extracted(self.mfs, simplest, complete, self._asked, trials, passed, len(self.fresh), sum(self.fresh))
 
     def _settle(self) -> None:
-        best = self._hypotheses.best()
-        mfs = Mfs(tuple(self._evidence.limits.conditions(best)))
+        best = tuple(self._hypotheses.best())
         self._settled = True
-        if mfs != self.mfs:
-            self.mfs, self.fresh = mfs, []
+        if best != self._best:
+            self._best = best
+            self.mfs = Mfs(tuple(self._evidence.limits.conditions(best, self._evidence.shown())))
+            self.fresh = []
 
     @property
     def _repeats(self) -> int:

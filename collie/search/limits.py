@@ -98,13 +98,21 @@ class CandidateLimits:
             found += standing(derived(workload) if derived else next(fields))
         return np.array(found)
 
-    def conditions(self, chosen: Sequence[int]) -> list[Condition]:
-        """Return the conditions of a conjunction. `chosen` has the index of each limit's threshold, or 0 for none."""
+    def conditions(self, chosen: Sequence[int], shown: Floats) -> list[Condition]:
+        """Return the conditions of a conjunction. `chosen` has the index of each limit's threshold, or 0 for none.
+
+        `shown` has the coordinates of runs that show the anomaly, shape (runs, limits). The steps of a product are far
+        apart, so there a limit reaches no farther than those runs.
+        """
         excluded: dict[str, set[Any]] = {}
         found: list[Condition] = []
-        for limit, index in zip(self.limits, chosen, strict=True):
+        thresholds = [limit.thresholds[index] for limit, index in zip(self.limits, chosen, strict=True)]
+        reached = shown[(shown >= thresholds).all(axis=1)].min(axis=0)
+        for limit, index, nearest in zip(self.limits, chosen, reached, strict=True):
             if index and limit.op is Op.EQUAL:
                 excluded.setdefault(limit.feature, set()).add(limit.values[index - 1])
+            elif index and limit.feature in _ON_A_NIC:
+                found.append(Condition(limit.feature, limit.op, round(abs(nearest))))
             elif index:
                 found.append(Condition(limit.feature, limit.op, limit.values[index - 1]))
         kept = {name: self._kept(name, values) for name, values in excluded.items()}

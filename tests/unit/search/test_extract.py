@@ -68,7 +68,7 @@ def test_two_thresholds_whose_product_matters_become_one() -> None:
     mfs = Mfs((Condition("nic_mrs", Op.AT_LEAST, 12288), Condition("max_message_bytes", Op.AT_MOST, 1024)))
     found, _ = run(SPACE.base.with_(qps=24, mrs_per_qp=1024, messages=(512,)), planted(mfs))
     total = next(condition for condition in found.mfs.conditions if condition.dimension == "nic_mrs")
-    assert 12288 / 1.3 < total.value <= 2 * 12288  # the steps of a product are so far apart
+    assert 12288 <= total.value <= 2 * 12288
     assert {condition.dimension for condition in found.mfs.conditions} == {"nic_mrs", "max_message_bytes"}
 
 

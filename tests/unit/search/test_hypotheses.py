@@ -19,11 +19,12 @@ def test_what_is_left_agrees_with_the_runs() -> None:
     for _ in range(300):
         workload = SPACE.mutate(finding, rng)
         left.learn(limits.coordinates(workload), 1.0 if mfs.covers(workload) else -1.0)
-    best = Mfs(tuple(limits.conditions(left.best())))
+    best = Mfs(tuple(limits.conditions(left.best(), limits.coordinates(finding)[None])))
     drawn = [SPACE.mutate(finding, rng) for _ in range(200)]
     assert sum(best.covers(workload) == mfs.covers(workload) for workload in drawn) >= 190
 
 
 def test_without_any_healthy_run_nothing_is_a_condition() -> None:
-    limits, left = hypotheses(SPACE.base.with_(qps=512), Mfs((Condition("qps", Op.AT_LEAST, 1),)), [])
-    assert limits.conditions(left.best()) == []
+    finding = SPACE.base.with_(qps=512)
+    limits, left = hypotheses(finding, Mfs((Condition("qps", Op.AT_LEAST, 1),)), [])
+    assert limits.conditions(left.best(), limits.coordinates(finding)[None]) == []

@@ -34,9 +34,20 @@ def test_the_finding_satisfies_every_limit_and_each_names_its_exclusions() -> No
 def test_a_set_of_values_holds_all_that_are_not_excluded() -> None:
     limits = CandidateLimits(SPACE, SPACE.base)
 
-    def chosen(*excluded: QpType) -> list[int]:
-        return [int(limit.feature == "qp_type" and limit.values[0] in excluded) for limit in limits.limits]
+    def left(*excluded: QpType) -> list[Condition]:
+        chosen = [int(limit.feature == "qp_type" and limit.values[0] in excluded) for limit in limits.limits]
+        return limits.conditions(chosen, limits.coordinates(SPACE.base)[None])
 
-    assert limits.conditions(chosen(QpType.UD)) == [Condition("qp_type", Op.ONE_OF, (QpType.RC, QpType.UC))]
-    assert limits.conditions(chosen(QpType.UD, QpType.UC)) == [Condition("qp_type", Op.EQUAL, QpType.RC)]
-    assert limits.conditions(chosen()) == []
+    assert left(QpType.UD) == [Condition("qp_type", Op.ONE_OF, (QpType.RC, QpType.UC))]
+    assert left(QpType.UD, QpType.UC) == [Condition("qp_type", Op.EQUAL, QpType.RC)]
+    assert left() == []
+
+
+def test_a_limit_on_a_product_reaches_no_farther_than_the_runs_that_show_the_anomaly() -> None:
+    finding = SPACE.base.with_(qps=24, mrs_per_qp=1024)
+    limits = CandidateLimits(SPACE, finding)
+    (at_least,) = [each for each in limits.limits if (each.feature, each.op) == ("nic_mrs", Op.AT_LEAST)]
+    chosen = [at_least.values.index(10240) + 1 if each is at_least else 0 for each in limits.limits]
+    ran = [finding, finding.with_(qps=12), finding.with_(qps=8)]
+    shown = np.array([limits.coordinates(workload) for workload in ran])
+    assert limits.conditions(chosen, shown) == [Condition("nic_mrs", Op.AT_LEAST, 12288)]
