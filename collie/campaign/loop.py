@@ -3,14 +3,17 @@
 Rules.
 1. Every run is on record before the strategy receives its result.
 2. A workload that a known MFS covers is skipped. The first few that an explanation covers run nevertheless, and later
-   one of ten (*audits*). An audit that is normal twice contradicts the explanation, which is then revised. An audit far
-   worse than the set predicts is a suspicion.
+   one of ten (*audits*). While the search is fruitless (rule 4), workloads drawn inside the sets run, too. An audit
+   that is normal twice contradicts the explanation, which is then revised. One far worse than the set predicts is a
+   suspicion.
 3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted. A plain
    sibling that is itself anomalous is a suspicion, too, and comes before the workload that asked for it.
 4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings*: unconfirmed runs
    with its transport, its symptom and a similar signature. It begins anyway once waiting explanations need the rest of
-   the budget. The least familiar anomaly comes first (`search.familiarity`). Sightings that the finished set leaves out
-   are suspicions again. Anomalies that an explanation covers are joined with it if controls agree (`search.joins`).
+   the budget. The least familiar anomaly comes first (`search.familiarity`). One that is familiar waits until the
+   search is *fruitless*: it has found nothing new for as long as an explanation takes, twice as long after each of
+   these. Sightings that the finished set leaves out are suspicions again. Anomalies that an explanation covers are
+   joined with it if controls agree (`search.joins`).
 5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
    kept as incomplete.
 6. All pairs of hosts share one state and run the same loop (`lanes.py`). A suspicion of one pair is confirmed on
@@ -40,8 +43,10 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
+from collie.campaign.audits import Audits
 from collie.campaign.budget import BudgetSpent
 from collie.campaign.confirming import Confirmer, SetAside
 from collie.campaign.events import AnomalyMerged
@@ -120,6 +125,7 @@ class SearchLoop:
         self._proposals = Proposals(strategy, space, recipe, known, self._triage)
         self._confirmer = Confirmer(measurer, self._triage, strategy, space, recipe, self._trust, sink, self._drive)
         self._explainer = Explainer(measurer, self._triage, known, space, recipe, self._trust, sink, self._drive)
+        self._audits = Audits(measurer, self._triage, self._explainer, space)
         self._transfer = Transfer(measurer, self._triage, space, known, foreseen, phases=recipe.phases > 1)
         self._carried: list[bool] = []
         self._normal_phases = 0
@@ -148,12 +154,16 @@ class SearchLoop:
                 elif self._transfer.waiting:
                     await self._transfer.look_for(lane)
                 else:
+                    began = self._measurer.elapsed_seconds
                     measured = await self._step(lane)
+                    self._triage.fruitless_seconds += self._measurer.elapsed_seconds - began
                     self._triage.quiet += measured
                     if self._triage.quiet > _QUIET:
                         self._triage.quiet = 0
                         self._triage.recall()
                     self._skipped_in_a_row = 0 if measured else self._skipped_in_a_row + 1
+                    if self._recipe.audits and self._is_fruitless and not self._triage.waiting:
+                        await self._look_inside(lane)
             while self._triage.waiting:
                 await self._explain(lane, self._triage.waiting[0])
         except BudgetSpent as spent:
@@ -274,11 +284,10 @@ class SearchLoop:
             self._strategy.tell(workload, Answer(ProposalOutcome.MEASURED, measurement))
 
     async def _audit(self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload) -> None:
-        confirmed.audits += 1
+        """Measure a proposal that an explanation covers."""
         try:
-            record, verdict = await self._measurer.judging(lane, workload, "audit")
+            record, verdict = await self._audits.measure(lane, confirmed, workload)
         except LaneLost:
-            confirmed.audits -= 1
             self._proposals.again.append(workload)
             raise
         shows = verdict is not None and verdict.is_anomalous
@@ -286,15 +295,23 @@ class SearchLoop:
         if isinstance(record.result, Measured):
             outcome, measurement = ProposalOutcome.MEASURED, record.result.measurement
         self._strategy.tell(workload, Answer(outcome, measurement, shows))
-        if not self._triage.stands(confirmed):
+        await self._revise(lane, confirmed, record, verdict)
+
+    async def _look_inside(self, lane: Lane) -> None:
+        """Measure a workload drawn inside the explanation that was tested least."""
+        confirmed = min(self._triage.with_set, key=attrgetter("audits"), default=None)
+        if confirmed is None:
             return
-        if verdict is not None and shows and measurement is not None:
-            confirmed.anomaly = confirmed.anomaly.with_reproduction()
-            self._triage.keep(confirmed.anomaly)
-            suspicion = Suspicion(workload, verdict, measurement, record.run, lane, proposed=False)
-            if await self._explainer.exceeds(lane, confirmed, suspicion):
-                self._triage.suspicions.append(suspicion)
-        elif verdict is not None and verdict.is_normal and await self._explainer.contradicts(lane, confirmed, workload):
+        if (drawn := self._audits.draw(confirmed)) is None:
+            confirmed.audits += 1  # others cover it all
+            return
+        await self._revise(lane, confirmed, *await self._audits.measure(lane, confirmed, drawn))
+
+    async def _revise(
+        self, lane: Lane, confirmed: ConfirmedAnomaly, record: RunRecord, verdict: Verdict | None
+    ) -> None:
+        """Explain an anomaly anew if an audit contradicts its explanation."""
+        if not await self._audits.holds(lane, confirmed, record, verdict):
             self._triage.contradicted(confirmed)
             await self._explain(lane, confirmed)
 
@@ -302,7 +319,14 @@ class SearchLoop:
         return self._triage.suspicion_for(lane, alone=self._searching == 1)
 
     def _due(self) -> ConfirmedAnomaly | None:
-        return self._triage.due(self._recipe.explain_after_sightings, self._rest_is_needed)
+        sightings, fruitless = self._recipe.explain_after_sightings, self._is_fruitless
+        return self._triage.due(sightings, self._rest_is_needed, fruitless=fruitless)
+
+    @property
+    def _is_fruitless(self) -> bool:
+        """Whether the search has found nothing new for as long as an explanation takes."""
+        set_ups = _EXPLANATION_RUNS if self._recipe.phases == 1 else _EXPLANATION_SET_UPS
+        return self._triage.fruitless_seconds >= self._triage.patience * set_ups * self._measurer.set_up_seconds
 
     def _rest_is_needed(self, explanations: int) -> bool:
         """Whether this number of explanations needs the rest of the budget.

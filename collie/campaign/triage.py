@@ -26,8 +26,6 @@ _FAMILIAR = 0.5
 """Chance of the cause of an explained anomaly from which an observation is no novelty."""
 _SAME_SET = 0.6
 """Likeness of counters from which two anomalies whose sets hold each other's simplest workload are one."""
-_FAMILIAR_AT_LAST = 3
-"""Limit on explanations of familiar anomalies for which the rest of the budget is kept."""
 
 
 class Triage:
@@ -38,6 +36,8 @@ class Triage:
         suspicions: those that await confirmation or are being confirmed.
         waiting: anomalies that await explanation.
         quiet: number of set-ups of the search since the last suspicion.
+        fruitless_seconds: time of the search since the last novel anomaly, or since a familiar one was explained.
+        patience: doubles with each explanation of a familiar anomaly, which seldom shows another cause.
     """
 
     def __init__(self, measurer: Measurer, store: CampaignStore, space: Space, known: KnownAnomalies) -> None:
@@ -45,6 +45,8 @@ class Triage:
         self.suspicions: list[Suspicion] = []
         self.waiting: list[ConfirmedAnomaly] = []
         self.quiet = 0
+        self.fruitless_seconds = 0.0
+        self.patience = 1
         self._familiar: list[Suspicion] = []
         self._being_explained: list[ConfirmedAnomaly] = []
         self._explained: list[ConfirmedAnomaly] = []
@@ -141,11 +143,16 @@ class Triage:
                 foreseen=suspicion.foreseen,
             )
             self.waiting.append(confirmed)
+            if self._familiarity(confirmed) < _FAMILIAR:
+                self.fruitless_seconds = 0.0
 
-    def due(self, explain_after_sightings: int, is_needed: Callable[[int], bool]) -> ConfirmedAnomaly | None:
+    def due(
+        self, explain_after_sightings: int, is_needed: Callable[[int], bool], *, fruitless: bool = False
+    ) -> ConfirmedAnomaly | None:
         """Return the anomaly to explain now: the least familiar one, if any has the required sightings. 0 is at once.
 
-        `is_needed` decides whether this number of explanations needs the rest of the budget. Then one begins, too.
+        `is_needed` decides whether this number of explanations needs the rest of the budget. Then one begins, too. One
+        also begins while the search is `fruitless`.
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
@@ -155,13 +162,19 @@ class Triage:
         novel = [waiting for waiting in self.waiting if waiting.floor or familiar[waiting] < _FAMILIAR]
         if novel:
             often = max(len(waiting.seen) for waiting in novel) >= explain_after_sightings
-            if not often and not is_needed(len(novel)):
+            if not often and not fruitless and not is_needed(len(novel)):
                 return None
-            return min(novel, key=lambda waiting: (familiar[waiting], -len(waiting.seen)))
-        # Familiar anomalies most likely have a cause that is explained. The search is worth more than all of them.
-        if self.waiting and is_needed(min(len(self.waiting), _FAMILIAR_AT_LAST)):
-            return min(self.waiting, key=familiar.__getitem__)
+            chosen = min(novel, key=lambda waiting: (familiar[waiting], -len(waiting.seen)))
+            return chosen if familiar[chosen] < _FAMILIAR else self._impatient(chosen)
+        # Familiar anomalies most likely have a cause that is explained. A search that finds anything is worth more.
+        if self.waiting and (fruitless or is_needed(1)):
+            return self._impatient(min(self.waiting, key=familiar.__getitem__))
         return None
+
+    def _impatient(self, familiar: ConfirmedAnomaly) -> ConfirmedAnomaly:
+        self.fruitless_seconds = 0.0
+        self.patience *= 2
+        return familiar
 
     @contextmanager
     def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
@@ -269,6 +282,11 @@ class Triage:
             return None
         confirmed.covered += 1
         return confirmed if confirmed.audits < most or confirmed.covered % _AUDITED == 0 else None
+
+    @property
+    def with_set(self) -> list[ConfirmedAnomaly]:
+        """The anomalies with an explanation that has conditions."""
+        return [confirmed for confirmed in self._explained if confirmed.anomaly.mfs.conditions]
 
     def stands(self, confirmed: ConfirmedAnomaly) -> bool:
         """Whether an explanation still holds. Another lane can have contradicted it."""

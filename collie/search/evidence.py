@@ -181,8 +181,8 @@ class Evidence:
 
     def shown(self) -> Floats:
         """Return the coordinates of the workloads that reproduced the anomaly, shape (workloads, limits)."""
-        found = [workload for workload, votes in self._votes.items() if self._reproduces(votes)]
-        return np.array([self.limits.coordinates(workload) for workload in {self.finding: None, **dict.fromkeys(found)}])
+        found = dict.fromkeys([self.finding, *(each for each, votes in self._votes.items() if self._reproduces(votes))])
+        return np.array([self.limits.coordinates(workload) for workload in found])
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
         """Whether a workload reproduced the anomaly clearly or often enough to replace the finding.

@@ -65,7 +65,7 @@ def test_hypotheses() -> None:
         table.append(hypotheses.inside(columns).mean(axis=0).round(2).tolist())
     assert len(limits.limits) == 47
     assert table == [[0.72, 0.72, 0.9, 0.96], [0.03, 0.75, 0.64, 0.84], [0.01, 1.0, 0.73, 0.84], [0.0, 1.0, 0.02, 0.52]]
-    assert [str(each) for each in limits.conditions(hypotheses.best())] == ["wqe_batch >= 32"]
+    assert [str(each) for each in limits.conditions(hypotheses.best(), columns)] == ["wqe_batch >= 32"]
 
 
 def test_bounds() -> None:

@@ -70,14 +70,15 @@ class EveryState(MemoryStore):
 
 
 def campaign(
-    planted: Sequence[Planted], proposals: Sequence[Workload], store: MemoryStore | None = None
+    planted: Sequence[Planted], proposals: Sequence[Workload], store: MemoryStore | None = None, audits: int = 0
 ) -> tuple[Summary, ListSink]:
     testbed, sink = FakeTestbed(planted), ListSink()
     store = store or MemoryStore(HEADER)
     bounds = Bounds(testbed.specification, Calibration(), SPACE)
     measurer = Measurer(testbed, store, bounds, Thresholds(), Budget(runs=250), sink)
     strategy = Scripted(list(proposals))
-    return SearchLoop(measurer, store, strategy, SPACE, AT_THE_END, sink, KnownAnomalies(())).run(), sink
+    recipe = replace(AT_THE_END, audits=audits)
+    return SearchLoop(measurer, store, strategy, SPACE, recipe, sink, KnownAnomalies(())).run(), sink
 
 
 def controls(sink: ListSink, until: object) -> list[Workload]:
@@ -127,6 +128,25 @@ def test_a_second_cause_that_needs_the_same_conditions_is_explained_inside_the_f
     assert first.mfs == LOOPBACK
     assert (second.same_as, second.complete) == (None, True)
     assert set(SGES.conditions) <= set(second.mfs.conditions)
+
+
+def test_a_search_that_finds_nothing_new_looks_inside_its_sets() -> None:
+    worse = Planted(INNER, severity=0.8)
+    summary, _ = campaign([worse, Planted(LOOPBACK, severity=0.02)], [FIRST], audits=1)
+    first, second, *_ = summary.anomalies
+    assert first.mfs == LOOPBACK
+    assert LOOPBACK.covers(second.found_as)
+    assert set(SGES.conditions) <= set(second.mfs.conditions)
+
+
+def test_what_is_familiar_is_explained_while_the_search_finds_nothing_new() -> None:
+    triage, explained = triage_with_one_explained()
+    familiar = ConfirmedAnomaly(FIRST, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"))
+    triage.waiting.append(familiar)
+    triage.fruitless_seconds = 1000.0
+    assert triage.due(1, lambda _explanations: False) is None
+    assert triage.due(1, lambda _explanations: False, fruitless=True) is familiar
+    assert triage.fruitless_seconds == 0.0
 
 
 @pytest.mark.parametrize("related_first", [True, False])

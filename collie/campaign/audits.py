@@ -1,0 +1,71 @@
+"""Tests of explanations: workloads that a set covers run nevertheless.
+
+A *proposal* of the search that an explanation covers is one. While the search finds nothing new, workloads *drawn*
+inside the sets are others: the search proposes little of what it knows, and a second cause can lie there.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from collie.campaign.explain import Explainer
+from collie.campaign.lanes import Lane, LaneLost
+from collie.campaign.measure import Measurer
+from collie.campaign.observations import ConfirmedAnomaly, Suspicion
+from collie.campaign.triage import Triage
+from collie.detect.symptom import Verdict
+from collie.ports import Measured, RunRecord
+from collie.search.draws import draw_inside
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload, stable_text
+
+PURPOSE = "audit"
+"""Purpose of a run that tests an explanation."""
+
+_DRAWS = 20
+"""Limit on draws of a workload that no other set covers."""
+
+
+class Audits:
+    """The audits of one campaign."""
+
+    def __init__(self, measurer: Measurer, triage: Triage, explainer: Explainer, space: Space) -> None:
+        self._measurer = measurer
+        self._triage = triage
+        self._explainer = explainer
+        self._space = space
+
+    async def measure(
+        self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload
+    ) -> tuple[RunRecord, Verdict | None]:
+        """Measure a workload that an explanation covers, and judge it. Raises `LaneLost`."""
+        confirmed.audits += 1
+        try:
+            return await self._measurer.judging(lane, workload, PURPOSE)
+        except LaneLost:
+            confirmed.audits -= 1
+            raise
+
+    def draw(self, confirmed: ConfirmedAnomaly) -> Workload | None:
+        """Return a workload drawn inside an explanation and outside all others, if there is one."""
+        anomaly = confirmed.anomaly
+        others = [each.anomaly.mfs for each in self._triage.with_set if each is not confirmed]
+        rng = Random(f"{stable_text(anomaly.workload)} {confirmed.audits}")
+        for _ in range(_DRAWS):
+            drawn = draw_inside(self._space, anomaly.mfs, anomaly.workload, rng)
+            if not any(other.covers(drawn) for other in others):
+                return drawn
+        return None
+
+    async def holds(self, lane: Lane, confirmed: ConfirmedAnomaly, record: RunRecord, verdict: Verdict | None) -> bool:
+        """Return whether an explanation stands after an audit. One far worse than the set predicts is a suspicion."""
+        workload, result = record.workload, record.result
+        if verdict is None or not self._triage.stands(confirmed):
+            return True
+        if verdict.is_anomalous and isinstance(result, Measured):
+            confirmed.anomaly = confirmed.anomaly.with_reproduction()
+            self._triage.keep(confirmed.anomaly)
+            suspicion = Suspicion(workload, verdict, result.measurement, record.run, lane, proposed=False)
+            if await self._explainer.exceeds(lane, confirmed, suspicion):
+                self._triage.suspicions.append(suspicion)
+        return not (verdict.is_normal and await self._explainer.contradicts(lane, confirmed, workload))
