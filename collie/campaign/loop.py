@@ -162,7 +162,7 @@ class SearchLoop:
                         self._triage.quiet = 0
                         self._triage.recall()
                     self._skipped_in_a_row = 0 if measured else self._skipped_in_a_row + 1
-                    if self._recipe.audits and self._is_fruitless and not self._triage.waiting:
+                    if self._recipe.audits and self._fruitless >= 1.0:
                         await self._look_inside(lane)
             while self._triage.waiting:
                 await self._explain(lane, self._triage.waiting[0])
@@ -319,14 +319,14 @@ class SearchLoop:
         return self._triage.suspicion_for(lane, alone=self._searching == 1)
 
     def _due(self) -> ConfirmedAnomaly | None:
-        sightings, fruitless = self._recipe.explain_after_sightings, self._is_fruitless
-        return self._triage.due(sightings, self._rest_is_needed, fruitless=fruitless)
+        sightings = self._recipe.explain_after_sightings
+        return self._triage.due(sightings, self._rest_is_needed, fruitless=self._fruitless)
 
     @property
-    def _is_fruitless(self) -> bool:
-        """Whether the search has found nothing new for as long as an explanation takes."""
+    def _fruitless(self) -> float:
+        """Time of the search since it found anything new, in units of the expected time of an explanation."""
         set_ups = _EXPLANATION_RUNS if self._recipe.phases == 1 else _EXPLANATION_SET_UPS
-        return self._triage.fruitless_seconds >= self._triage.patience * set_ups * self._measurer.set_up_seconds
+        return self._triage.fruitless_seconds / (set_ups * self._measurer.set_up_seconds)
 
     def _rest_is_needed(self, explanations: int) -> bool:
         """Whether this number of explanations needs the rest of the budget.

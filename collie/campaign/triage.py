@@ -37,7 +37,6 @@ class Triage:
         waiting: anomalies that await explanation.
         quiet: number of set-ups of the search since the last suspicion.
         fruitless_seconds: time of the search since the last novel anomaly, or since a familiar one was explained.
-        patience: doubles with each explanation of a familiar anomaly, which seldom shows another cause.
     """
 
     def __init__(self, measurer: Measurer, store: CampaignStore, space: Space, known: KnownAnomalies) -> None:
@@ -46,7 +45,7 @@ class Triage:
         self.waiting: list[ConfirmedAnomaly] = []
         self.quiet = 0
         self.fruitless_seconds = 0.0
-        self.patience = 1
+        self._patience = 1.0
         self._familiar: list[Suspicion] = []
         self._being_explained: list[ConfirmedAnomaly] = []
         self._explained: list[ConfirmedAnomaly] = []
@@ -147,12 +146,13 @@ class Triage:
                 self.fruitless_seconds = 0.0
 
     def due(
-        self, explain_after_sightings: int, is_needed: Callable[[int], bool], *, fruitless: bool = False
+        self, explain_after_sightings: int, is_needed: Callable[[int], bool], *, fruitless: float = 0.0
     ) -> ConfirmedAnomaly | None:
         """Return the anomaly to explain now: the least familiar one, if any has the required sightings. 0 is at once.
 
         `is_needed` decides whether this number of explanations needs the rest of the budget. Then one begins, too. One
-        also begins while the search is `fruitless`.
+        also begins after the search was `fruitless` for as long as an explanation takes, in units of that time. For a
+        familiar anomaly that time doubles with each of them, because most show no other cause.
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
@@ -162,19 +162,18 @@ class Triage:
         novel = [waiting for waiting in self.waiting if waiting.floor or familiar[waiting] < _FAMILIAR]
         if novel:
             often = max(len(waiting.seen) for waiting in novel) >= explain_after_sightings
-            if not often and not fruitless and not is_needed(len(novel)):
+            if not often and fruitless < 1.0 and not is_needed(len(novel)):
                 return None
             chosen = min(novel, key=lambda waiting: (familiar[waiting], -len(waiting.seen)))
-            return chosen if familiar[chosen] < _FAMILIAR else self._impatient(chosen)
+            if familiar[chosen] >= _FAMILIAR:
+                self.fruitless_seconds = 0.0
+            return chosen
         # Familiar anomalies most likely have a cause that is explained. A search that finds anything is worth more.
-        if self.waiting and (fruitless or is_needed(1)):
-            return self._impatient(min(self.waiting, key=familiar.__getitem__))
+        if self.waiting and (fruitless >= self._patience or is_needed(1)):
+            self.fruitless_seconds = 0.0
+            self._patience *= 2.0
+            return min(self.waiting, key=familiar.__getitem__)
         return None
-
-    def _impatient(self, familiar: ConfirmedAnomaly) -> ConfirmedAnomaly:
-        self.fruitless_seconds = 0.0
-        self.patience *= 2
-        return familiar
 
     @contextmanager
     def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
