@@ -139,6 +139,7 @@ class SearchLoop:
             # A pair can be lost after the other pairs have returned. They begin again to finish its work.
             if spent or not (self._proposals.again or self._triage.suspicions or self._triage.waiting):
                 self._measurer.scheduler.settle()
+                self._triage.note_likely_causes()
                 return self.summary(spent or "coverage")
 
     async def _search(self, lane: Lane) -> str | None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
 from collie.detect.signature import Signature, likeness, same_cause
 from collie.ports import CampaignStore
-from collie.search.anomaly import Anomaly, KnownAnomalies
+from collie.search.anomaly import Anomaly, KnownAnomalies, LikelySame
 from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
 from collie.search.familiarity import chance_of_same_cause
 from collie.workloads.feature import Mfs
@@ -315,6 +316,14 @@ class Triage:
     def _sighted(self, anomaly: Anomaly) -> None:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
+    def note_likely_causes(self) -> None:
+        """Note with each anomaly that waits which explained one most likely has its cause."""
+        for waiting in self.waiting:
+            likely = max(self._likely_causes(waiting), key=attrgetter("chance"), default=None)
+            if likely is not None and likely.chance >= _FAMILIAR:
+                waiting.anomaly = dataclasses.replace(waiting.anomaly, likely_same_as=likely)
+                self.keep(waiting.anomaly)
+
     def _familiarity(self, waiting: Observation) -> float:
         """Return how likely an explained anomaly has the same cause.
 
@@ -322,16 +331,16 @@ class Triage:
         """
         if waiting.inside is not None and not waiting.floor:
             return 1.0
+        return max((likely.chance for likely in self._likely_causes(waiting)), default=0.0)
+
+    def _likely_causes(self, waiting: Observation) -> Iterator[LikelySame]:
+        """Yield the explained anomalies with the symptom of an observation, each with the chance of the same cause."""
         signature = self._judgement.signature(waiting.measurement)
-        known = (*self._explained, *self._being_explained)
-        chances = (
-            chance_of_same_cause(
-                waiting.workload, signature, other.anomaly.mfs, self._judgement.signature(other.measurement)
-            )
-            for other in known
-            if other.verdict.symptom is waiting.verdict.symptom
-        )
-        return max(chances, default=0.0)
+        for other in (*self._explained, *self._being_explained):
+            if other.verdict.symptom is waiting.verdict.symptom:
+                explained = self._judgement.signature(other.measurement)
+                chance = chance_of_same_cause(waiting.workload, signature, other.anomaly.mfs, explained)
+                yield LikelySame(other.anomaly.same_as or other.anomaly.id, chance)
 
     def _is_sighting(self, earlier: Observation, later: Observation) -> bool:
         """Whether an observation most likely repeats an earlier one.

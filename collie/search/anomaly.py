@@ -36,6 +36,14 @@ def anomaly_id(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class LikelySame:
+    """The explained anomaly that most likely has the cause of another one, and the chance that it has."""
+
+    id: str
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
 class Anomaly:
     """One finding of a campaign.
 
@@ -54,6 +62,7 @@ class Anomaly:
         revised: earlier explanations that a measurement contradicted, oldest first.
         telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
         same_as: id of the anomaly that has the same cause, as control runs showed.
+        likely_same_as: without an explanation, the anomaly that most likely has the same cause (`search.familiarity`).
         fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
         history: the shortest sequence of workloads after which it shows on the same set-up. Empty if it needs none.
         made_for: the workload whose set-up it needs, or None if a set-up of its own shows it.
@@ -77,6 +86,7 @@ class Anomaly:
     telling: tuple[DiscriminatingCounter, ...] = ()
     hint: str = ""
     same_as: str | None = None
+    likely_same_as: LikelySame | None = None
     revised: tuple[Mfs, ...] = ()
     fresh_runs: int = 0
     fresh_shows: int = 0

@@ -144,8 +144,10 @@ class Recipe:
         explain: extract the minimal feature set of each anomaly. Without its set an anomaly is incomplete and
             covers nothing.
         explain_after_sightings: sightings of a confirmed anomaly before its explanation. 0 explains at once. All
-            waiting anomalies are explained once their explanations need the rest of the budget.
-        audits: number of proposals inside each explanation that are measured nevertheless, to test it.
+            waiting anomalies are explained once their explanations need the rest of the budget, or the search finds
+            nothing new.
+        audits: number of proposals inside each explanation that are measured nevertheless, to test it. Unless it is 0,
+            a search that finds nothing new draws others.
         guide: settings of the guided search.
         bayesian: settings of Bayesian optimisation.
     """

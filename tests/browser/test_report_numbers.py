@@ -57,6 +57,8 @@ class Record:
                 return sum(anomaly.same_as is None for anomaly in self._anomalies.values())
             case ["anomalies", name, "telling", counter]:
                 return next(item.factor for item in self._anomalies[name].telling if item.counter == counter)
+            case ["anomalies", name, "likely_same_as", field]:
+                return getattr(self._anomalies[name].likely_same_as, field)
             case ["anomalies", name, field]:
                 return getattr(self._anomalies[name], field)
             case ["runs", number, "hosts", host, field]:

@@ -278,6 +278,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "shown_ratio_interval": _interval(anomaly.shown_interval),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
+        "likely_same_as": plain(anomaly.likely_same_as),
         "set_up": _set_up(anomaly.set_up),
         "telling": plain(anomaly.telling),
         "hint": anomaly.hint,

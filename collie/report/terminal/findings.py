@@ -75,7 +75,9 @@ def next_steps(
 
 def _row(anomaly: Anomaly) -> tuple[str, ...]:
     if awaits_explanation(anomaly):
-        shows, where = "", f"{_UNEXPLAINED}: {anomaly.workload.qp_type} {anomaly.workload.opcode}"
+        likely = anomaly.likely_same_as
+        again = f", {percent(likely.chance)} likely the cause of {likely.id}" if likely is not None else ""
+        shows, where = "", f"{_UNEXPLAINED}: {anomaly.workload.qp_type} {anomaly.workload.opcode}{again}"
     else:
         shows = f"{anomaly.fresh_shows} of {anomaly.fresh_runs}" if anomaly.fresh_runs else ""
         place = f"{anomaly.component}: " if anomaly.component else ""

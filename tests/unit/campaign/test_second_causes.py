@@ -139,6 +139,20 @@ def test_a_search_that_finds_nothing_new_looks_inside_its_sets() -> None:
     assert set(SGES.conditions) <= set(second.mfs.conditions)
 
 
+def test_what_waits_at_the_end_names_the_explained_anomaly_that_it_most_likely_is() -> None:
+    triage, explained = triage_with_one_explained()
+    like = ConfirmedAnomaly(FIRST, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"))
+    other = replace(explained.verdict, symptom=Symptom.UNFAIRNESS)
+    unlike = ConfirmedAnomaly(FIRST, other, explained.measurement, replace(explained.anomaly, id="a3"))
+    triage.waiting += [like, unlike]
+    triage.note_likely_causes()
+    assert triage.found["a2"].likely_same_as == like.anomaly.likely_same_as
+    assert like.anomaly.likely_same_as is not None
+    assert like.anomaly.likely_same_as.id == explained.anomaly.id
+    assert 0.5 <= like.anomaly.likely_same_as.chance < 1.0
+    assert unlike.anomaly.likely_same_as is None
+
+
 def test_what_is_familiar_is_explained_while_the_search_finds_nothing_new() -> None:
     triage, explained = triage_with_one_explained()
     familiar = ConfirmedAnomaly(FIRST, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"))

@@ -68,6 +68,7 @@ ANOMALY_KEYS = [
     "shown_ratio_interval",
     "revised",
     "same_as",
+    "likely_same_as",
     "set_up",
     "telling",
     "hint",

@@ -22,6 +22,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.terminal.findings import findings_table, next_steps
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
+from collie.search.anomaly import LikelySame
 from collie.testing.fakes import FAKE_CATALOG
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import QpType, Workload
@@ -72,6 +73,11 @@ def test_the_summary_ends_with_a_table_worst_first_and_what_is_not_explained_las
     assert [line.split()[0] for line in lines[1:head] if line[:1] == "a"] == ["a1", "a4", "a2"]
     assert [line.split()[0] for line in lines[head + 1 :]] == ["a4", "a2", "a1", "a3"]
     assert lines[-1].endswith(f"not explained: {bare.workload.qp_type} {bare.workload.opcode}")
+    likely = replace(bare, likely_same_as=LikelySame("a1", 0.618))
+    *_, last = findings_table([first, likely])
+    assert last.plain.endswith(
+        f"not explained: {bare.workload.qp_type} {bare.workload.opcode}, 62% likely the cause of a1"
+    )
     columns = [lines[head].index(name) for name in ("symptom", "found after", "where, and when")]
     assert all(line[column - 1] == " " != line[column] for line in lines[head + 1 :] for column in columns)
     assert not any(line != line.rstrip() for line in lines)
