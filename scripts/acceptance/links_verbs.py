@@ -61,7 +61,7 @@ def main(hosts: Path, rounds: int, repeat: int, delays: tuple[str, ...]) -> None
                 for name, workload in (("one packet", plain), ("chains", opened.space.whole.base)):
                     run = opened.measure(workload)
                     rows.setdefault((condition, name), []).append(run)
-                    click.echo(f"{condition}, {name}: {run.verdict.reason if run.verdict else run.result}", err=True)
+                    click.echo(f"{condition}, {name}: {run.verdict.reason if run.verdict is not None else run.result}", err=True)
     for (condition, name), runs in rows.items():
         click.echo(row(condition, name, runs))
 
