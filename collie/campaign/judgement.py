@@ -92,8 +92,8 @@ class Judgement:
 
     def learn_links(self, measurement: Measurement) -> Verdict | None:
         """Judge a run of the plain traffic of the calibration by it. The verdict holds until the next such run."""
-        ratio = self._thresholds.link_ratio
-        self._of_links = judge_links(self.bounds.calibration.links, measurement, ratio)
+        limits = self._thresholds.link_ratio, self._thresholds.latency_seconds
+        self._of_links = judge_links(self.bounds.calibration.links, measurement, *limits)
         return self._of_links
 
     def judged(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict | None:

@@ -63,7 +63,8 @@ class Thresholds:
             slow, a queue pair at a tenth is starved.
         stall_seconds: time without a completion while requests are outstanding.
         latency_ratio: multiple of the plain sibling's latency, for the median or for 99 % of the messages.
-        latency_seconds: what such a latency must exceed the sibling's by. Below it no application notices.
+        latency_seconds: what such a latency must exceed the sibling's by, or that of a link its calibration. Below it
+            no application notices.
         load_missed: share of the offered load up to which a workload carries it.
         link_ratio: multiple of the latency at the calibration beyond which plain traffic shows a slow link.
     """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from collie.detect.bounds import Bound
 from collie.detect.measurement import Latency, Victim
 from collie.workloads.units import format_rate, format_short_seconds
+
+if TYPE_CHECKING:
+    from collie.detect.bounds import Bound
 
 
 class Lateness(NamedTuple):

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from collie.detect.lateness import Lateness, lateness
 from collie.detect.measurement import Latency, Measurement
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.workloads.plan import flows
-from collie.workloads.units import format_short_seconds
 from collie.workloads.workload import Workload
-
-_HALF, _MOST = "half", "99%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,41 +42,35 @@ def link_latencies(workload: Workload, runs: Sequence[Measurement]) -> Iterator[
             yield LinkLatency(flow.name, workload, max(medians), max(mosts))
 
 
-def judge_links(calibrated: Sequence[LinkLatency], measurement: Measurement, ratio: float) -> Verdict | None:
+def judge_links(
+    calibrated: Sequence[LinkLatency], measurement: Measurement, ratio: float, least_seconds: float
+) -> Verdict | None:
     """Judge a run of calibrated plain traffic by its calibration. Return None if no link is late.
 
     A link is late if half or 99 % of its messages take more than `ratio` times as long as in the slowest run of the
-    calibration. If the generator could not drive the run, the hosts may be why, and the verdict is inconclusive.
+    calibration, and `least_seconds` longer. If the generator could not drive the run, the hosts may be why, and the
+    verdict is inconclusive.
     """
-    late = [
-        (now / usual, now, usual, point.link, whose)
+    found = [
+        (lateness(now, Latency(point.median_seconds, point.p99_seconds), least_seconds), point.link)
         for point in calibrated
-        for now, usual, whose in _compared(point, measurement.latency.get(point.link))
-        if usual > 0.0 and now > ratio * usual
+        if (now := measurement.latency.get(point.link)) is not None
     ]
-    if not late:
+    late, link = max(found, default=(Lateness(), ""))
+    if late.ratio <= ratio:
         return None
-    times, now, usual, link, whose = max(late)
-    text = (
-        f"link {link} is slow: {whose} of the messages of plain traffic complete within {format_short_seconds(now)}, "
-        f"at the calibration within {format_short_seconds(usual)}"
+    text = late.in_words(
+        f"link {link} is slow: {{whose}} of the messages of plain traffic complete within {{here}}, "
+        "at the calibration within {usual}"
     )
     if not measurement.health.driven:
         return inconclusive(f"{text}, but the generator could not drive it: {measurement.health.reason}")
     if not measurement.stable:
         return inconclusive(f"{text}, but the window was not stable")
-    severity, margin = 1.0 - 1.0 / times, times / ratio
-    text += f": waiting is {severity:.0%} of the latency"
-    return Verdict(Outcome.ANOMALOUS, text, Symptom.LATENCY, severity, link.rpartition("-")[2], margin)
+    host = link.rpartition("-")[2]
+    return Verdict(Outcome.ANOMALOUS, text, Symptom.LATENCY, late.severity, host, late.ratio / ratio)
 
 
 def late_as_well(link: Verdict) -> Verdict:
     """Return the verdict on a late workload whose plain sibling is as late, from the verdict on the link of both."""
     return replace(link, reason=f"the plain sibling is as late: {link.reason}")
-
-
-def _compared(point: LinkLatency, now: Latency | None) -> Iterator[tuple[float, float, str]]:
-    if now is not None and now.median_seconds is not None:
-        yield now.median_seconds, point.median_seconds, _HALF
-    if now is not None and now.p99_seconds is not None:
-        yield now.p99_seconds, point.p99_seconds, _MOST

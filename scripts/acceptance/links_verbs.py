@@ -33,8 +33,8 @@ from collie.workloads.workload import Opcode
 
 SPACE, RECIPE = "soft-roce-load", "soft-roce"
 SETTLE_SECONDS = 1.0
-DELAYS = ("2ms", "2ms 1ms", "40ms 10ms")
-"""Delay and jitter. An emulated machine that shares its CPUs takes some 10 ms itself."""
+DELAYS = ("40ms", "40ms 10ms rate 10gbit")
+"""Delay and jitter, and a rate, as netem without one reorders packets. An emulated machine takes some 10 ms itself."""
 
 
 @click.command()
@@ -61,7 +61,10 @@ def main(hosts: Path, rounds: int, repeat: int, delays: tuple[str, ...]) -> None
                 for name, workload in (("one packet", plain), ("chains", opened.space.whole.base)):
                     run = opened.measure(workload)
                     rows.setdefault((condition, name), []).append(run)
-                    click.echo(f"{condition}, {name}: {run.verdict.reason if run.verdict is not None else run.result}", err=True)
+                    click.echo(
+                        f"{condition}, {name}: {run.verdict.reason if run.verdict is not None else run.result}",
+                        err=True,
+                    )
     for (condition, name), runs in rows.items():
         click.echo(row(condition, name, runs))
 

@@ -40,11 +40,16 @@ def test_a_link_that_a_run_did_not_time_is_left_out(missing: Latency) -> None:
     [(Latency(19e-6, 59e-6), False), (Latency(21e-6, 30e-6), True), (Latency(10e-6, 61e-6), True), (Latency(), False)],
 )
 def test_a_link_is_late_beyond_the_ratio(now: Latency, is_late: bool) -> None:
-    assert (judge_links(CALIBRATED, of(now), 2.0) is not None) == is_late
+    assert (judge_links(CALIBRATED, of(now), 2.0, 1e-6) is not None) == is_late
+
+
+@pytest.mark.parametrize(("least_seconds", "is_late"), [(19e-6, True), (21e-6, False)])
+def test_a_link_is_late_by_more_than_an_application_notices(least_seconds: float, is_late: bool) -> None:
+    assert (judge_links(CALIBRATED, of(Latency(30e-6, 30e-6)), 2.0, least_seconds) is not None) == is_late
 
 
 def test_the_slowest_link_is_named_with_both_latencies() -> None:
-    found = judge_links(CALIBRATED, of(Latency(21e-6, 30e-6), Latency(50e-6, 90e-6)), 2.0)
+    found = judge_links(CALIBRATED, of(Latency(21e-6, 30e-6), Latency(50e-6, 90e-6)), 2.0, 1e-6)
     assert found is not None
     assert found.symptom is Symptom.LATENCY
     assert "link a-c is slow: half of the messages of plain traffic complete within 50 us" in found.reason
@@ -65,7 +70,7 @@ def test_the_slowest_link_is_named_with_both_latencies() -> None:
     ],
 )
 def test_a_disturbed_run_blames_no_link(changes: dict[str, object], why: str) -> None:
-    found = judge_links(CALIBRATED, replace(of(Latency(50e-6, 90e-6)), **changes), 2.0)  # type: ignore[arg-type]
+    found = judge_links(CALIBRATED, replace(of(Latency(50e-6, 90e-6)), **changes), 2.0, 1e-6)  # type: ignore[arg-type]
     assert found is not None
     assert found.is_inconclusive
     assert why in found.reason
