@@ -292,12 +292,13 @@ class MfsExtraction:
         return Extracted(self.mfs, simplest, complete, self._asked, trials, passed, len(self.fresh), sum(self.fresh))
 
     def _settle(self) -> None:
-        best = tuple(self._hypotheses.best())
+        best = self._hypotheses.best()
         self._settled = True
         if best != self._best:
             self._best = best
-            self.mfs = Mfs(tuple(self._evidence.limits.conditions(best, self._evidence.shown())))
-            self.fresh = []
+            mfs = Mfs(tuple(self._evidence.limits.conditions(best, self._evidence.shown())))
+            if mfs != self.mfs:  # excluding a value that another condition rules out changes nothing
+                self.mfs, self.fresh = mfs, []
 
     @property
     def _repeats(self) -> int:

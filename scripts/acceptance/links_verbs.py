@@ -33,7 +33,7 @@ from collie.workloads.workload import Opcode
 
 SPACE, RECIPE = "soft-roce-load", "soft-roce"
 SETTLE_SECONDS = 1.0
-DELAYS = ("40ms", "40ms 10ms rate 10gbit")
+DELAYS = ("2ms", "2ms 1ms rate 10gbit", "40ms", "40ms 10ms rate 10gbit")
 """Delay and jitter, and a rate, as netem without one reorders packets. An emulated machine takes some 10 ms itself."""
 
 
