@@ -23,9 +23,10 @@ from enum import StrEnum
 from functools import cached_property
 
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
-from collie.detect.lateness import Lateness, carries_its_load, lateness, lost_by, usual_of
+from collie.detect.lateness import Lateness, lateness
 from collie.detect.measurement import HostMeasurement, Latency, Measurement, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive, throughput_is_missing
+from collie.detect.victims import carries_its_load, lost_by, usual_of
 from collie.limits import Factor, Positive, Ratio
 from collie.workloads.plan import flows, shares, sinks
 from collie.workloads.units import format_rate, format_short_seconds
