@@ -16,7 +16,8 @@ Algorithm.
    drawn inside it are *rehearsed* on the set-up that stands.
 4. *Draw* fresh workloads inside the set. Their runs are its claim: "shows in k of n". A healthy one is evidence, too.
    Where it changes the set, the algorithm goes on at 2 and the claim is counted anew.
-5. At the limit of time the questions end. The most probable set keeps its claim if every fresh run bears it out.
+5. At the limit of time the questions end. The most probable set keeps its claim if the fresh runs bear it out. An
+   anomaly that does not always show has more time, as each of its runs tells less.
 
 Invariant. The finding lies inside every hypothesis. Each hypothesis has a show rate s, and a healthy run multiplies its
 odds by about 1 - s where it covers the run. So the MFS covers a healthy run only if every alternative fits worse.
@@ -78,6 +79,8 @@ _DRAWS = 20
 """Draws of a fresh workload outside the known anomalies."""
 _CLAIM_DRAWS = 2
 """Limit on late runs for each fresh run of a claim, as some are inconclusive."""
+_UNLIKELY = 0.1
+"""Chance of so few anomalous fresh runs below which they refute the set."""
 _PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
 
@@ -144,9 +147,9 @@ class MfsExtraction:
     @property
     def is_over(self) -> bool:
         """Whether the claim is finished, or the limit of time is reached and the set cannot be claimed as it is."""
-        claimable = bool(self.mfs.conditions) and all(self.fresh)
-        most = self._policy.most_runs + _CLAIM_DRAWS * self._policy.fresh_runs
-        return self._finished or (self._is_late and not claimable) or self._spent >= most
+        if self._finished or self._spent >= self._most_runs + _CLAIM_DRAWS * self._policy.fresh_runs:
+            return True
+        return self._is_late and (not self.mfs.conditions or self._is_refuted)
 
     def questions(self) -> Probes[None]:
         """Ask until the set is settled. The probes of one set-up can be its phases."""
@@ -168,7 +171,8 @@ class MfsExtraction:
         """
         while not self.is_over and self._open is None:
             # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
-            if suffices(self.fresh, self._policy) and self._asked:
+            refuted = self._shows_sometimes and self._is_refuted
+            if suffices(self.fresh, self._policy) and self._asked and not refuted:
                 self._finished = True
                 break
             rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
@@ -185,8 +189,26 @@ class MfsExtraction:
 
     @property
     def _is_late(self) -> bool:
-        """Whether the limit of time is reached. Then nothing is asked, and one healthy fresh run ends it all."""
-        return self._spent >= self._policy.most_runs
+        """Whether the limit of time is reached. Then nothing is asked, and fresh runs that are healthy end it all."""
+        return self._spent >= self._most_runs
+
+    @property
+    def _most_runs(self) -> float:
+        """The limit, in runs with a set-up of their own. A run tells less of an anomaly that shows only sometimes."""
+        return self._policy.most_runs / (self._evidence.show_rate.mean if self._shows_sometimes else 1.0)
+
+    @property
+    def _shows_sometimes(self) -> bool:
+        """Whether repeated runs tell that the anomaly does not always show."""
+        return self._began and self._evidence.show_rate.always <= _RATE_KNOWN[0]
+
+    @property
+    def _is_refuted(self) -> bool:
+        """Whether the fresh runs show the anomaly far more seldom than its show rate lets expect."""
+        from scipy.stats import binom  # a second that most commands do not need
+
+        rate = self._evidence.show_rate.mean if self._shows_sometimes else 1.0 - self._around.noise.miss_rate
+        return bool(self.fresh) and bool(binom.cdf(sum(self.fresh), len(self.fresh), rate) < _UNLIKELY)
 
     def _begin(self) -> Probes[None]:
         before, around = list(self._around.measured()), self._around
@@ -197,9 +219,9 @@ class MfsExtraction:
         own = self._finding, self._symptom
         self._evidence = Evidence(*own, around.space, around.known, before, around.noise, around.foreseen)
         self._hypotheses = self._evidence.hypotheses(self._rng.getrandbits(32))
+        self._began = True
         limits = self._evidence.limits
         self._candidates = Candidates(around.space, limits, self._rng, lambda probe: not around.known(probe))
-        self._began = True
 
     def _run(self, probe: Candidate, cost: float = 1.0) -> Probes[Verdict | None]:
         """Run a probe, and return its verdict. The cost is in runs with a set-up of their own."""
@@ -271,7 +293,8 @@ class MfsExtraction:
         expected = float(self._hypotheses.inside(probe.point[None]).mean())
         weight = self._evidence.add(probe.workload, verdict)
         doubted, self._doubted = self._doubted, None
-        if weight < 0 and expected >= _EXPECTED and doubted is None:
+        surprising = expected >= _EXPECTED and not self._shows_sometimes
+        if weight < 0 and surprising and doubted is None:
             self._doubted = probe
         if weight:
             self._hypotheses.show_rate = self._evidence.show_rate.mean

@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from collie.detect.interval import wilson
 from collie.detect.noise import Noise
 from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
@@ -213,37 +212,6 @@ def test_a_finding_without_a_run_is_run_first() -> None:
     assert asked[0] != start
     found, asked = run(start, planted(mfs))
     assert asked[0] == start
-
-
-def test_what_shows_in_six_of_ten_runs_has_hardly_a_needless_condition() -> None:
-    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("mtu", Op.AT_MOST, 1024)))
-    needed = {condition.dimension for condition in mfs.conditions}
-    needless = held = 0
-    for seed in SEEDS:
-        found = flaky(mfs, seed)
-        dimensions = {condition.dimension for condition in found.mfs.conditions}
-        assert found.complete
-        assert needed <= dimensions
-        needless += len(dimensions - needed)
-        interval = wilson(found.fresh_shows, found.fresh_runs)
-        assert interval is not None
-        held += interval.low <= 0.6 <= interval.high
-        assert interval.high - interval.low <= 0.5
-    assert needless <= 0.3 * len(SEEDS)
-    assert held >= len(SEEDS) - 1, "an interval of 95 % can miss once"
-
-
-def flaky(mfs: Mfs, seed: int) -> Extracted:
-    rng = Random(seed)
-    shows = replace(SHOWS, margin=100.0)
-    start = SPACE.base.with_(wqe_batch=128, mtu=512, qps=64, sge_count=4)
-    found, _ = run(
-        start,
-        lambda w: shows if mfs.covers(w) and rng.random() < 0.6 else NORMAL,
-        Extraction(most_runs=300),
-        measured=[(start, shows), (start, shows), (start, NORMAL), (start, shows)],
-    )
-    return found
 
 
 def test_a_healthy_run_where_the_anomaly_was_expected_is_repeated() -> None:
