@@ -113,8 +113,8 @@ class Extraction:
         accepting: times that a simpler workload without a clear margin must reproduce the anomaly to become the
             finding.
         most_runs: limit on runs for one anomaly, plain siblings not counted. A phase counts as its share of the time of
-            a run with a set-up of its own. Beyond it, only the claim of the set that is most probable then is finished,
-            as long as every fresh run bears it out.
+            a run with a set-up of its own. It is divided by the show rate of an anomaly that does not always show.
+            Beyond it, only the claim of the set that is most probable then is finished, unless fresh runs refute it.
     """
 
     repeats: Count = 1
