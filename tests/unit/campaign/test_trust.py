@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections import Counter
+from collections.abc import Sequence
 from random import Random
+from statistics import fmean
 
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest
 
 from collie.campaign.trust import Trust
-from collie.detect.confirm import Confirmation, confirm, odds
+from collie.detect.confirm import Confirmation, confirm, false_chance, odds
 from collie.detect.noise import Noise
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.workloads.workload import Workload
@@ -70,9 +72,11 @@ def test_the_printed_chance_is_that_of_every_run_under_the_rule_of_its_time() ->
     assert len(set(rules)) > 1
     found = trust.reliability
     assert found is not None
-    stray = (100 * STRAY + 3) / 160
-    none = prod(1.0 - stray * odds(until, stray).confirmed for until in rules)
-    assert found.false_chance == pytest.approx(1.0 - none)
+    a, b = 100 * STRAY + 3, 100 * (1.0 - STRAY) + 57
+    rates = [float(beta.ppf((number + 0.5) / 200, a, b)) for number in range(200)]
+    runs = Counter(rules)
+    assert found.false_chance == pytest.approx(fmean(false_chance(rate, runs) for rate in rates), rel=0.05)
+    assert found.false_chance > 1.2 * false_chance((100 * STRAY + 3) / 160, runs)
 
 
 # --- Printed chances against outcomes ---------------------------------------------------------------------------------
@@ -81,35 +85,36 @@ def test_the_printed_chance_is_that_of_every_run_under_the_rule_of_its_time() ->
 
 
 def test_the_printed_chance_holds_against_outcomes_where_runs_stray_as_declared() -> None:
-    false, printed = healthy_campaigns(900, Noise(stray_rate=STRAY))
-    assert false >= 1
+    """Rates differ as much as the declaration allows. The printed chances hold within a factor of 2."""
+    rng = Random(5)
+    rates = [rng.betavariate(100 * STRAY, 100 * (1.0 - STRAY)) for _ in range(900)]
+    false, printed = healthy_campaigns(rates, Noise(stray_rate=STRAY))
     assert binomtest(false, 900, 2 * printed / 900, alternative="greater").pvalue > 0.01
-    assert binomtest(false, 900, printed / 900 / 4, alternative="greater").pvalue < 0.05
+    assert binomtest(false, 900, printed / 900 / 2, alternative="greater").pvalue < 0.05
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="the declared rate outweighs what a short campaign sees, so the printed chance is too low")
 def test_the_printed_chance_holds_against_outcomes_where_more_runs_stray_than_declared() -> None:
-    false, printed = healthy_campaigns(1500, Noise())
+    false, printed = healthy_campaigns([STRAY] * 1500, Noise())
     assert binomtest(false, 1500, 2 * printed / 1500, alternative="greater").pvalue > 0.01
 
 
 @pytest.mark.parametrize("noise", [Noise(), Noise(stray_rate=STRAY)])
 def test_the_declared_chance_holds_against_outcomes_however_many_runs_stray(noise: Noise) -> None:
-    false, _ = healthy_campaigns(600, noise)
+    false, _ = healthy_campaigns([STRAY] * 600, noise)
     assert false <= 600 * LOOSE.false_chance * CAMPAIGN_RUNS / 1000
 
 
-def healthy_campaigns(campaigns: int, noise: Noise) -> tuple[int, float]:
+def healthy_campaigns(stray_rates: Sequence[float], noise: Noise) -> tuple[int, float]:
     """Return the campaigns with a false anomaly, and how many the campaigns say there are."""
     rng = Random(5)
-    results = [healthy_campaign(rng, noise) for _ in range(campaigns)]
+    results = [healthy_campaign(rng, rate, noise) for rate in stray_rates]
     return sum(found for found, _ in results), sum(chance for _, chance in results)
 
 
-def healthy_campaign(rng: Random, noise: Noise) -> tuple[bool, float]:
+def healthy_campaign(rng: Random, stray_rate: float, noise: Noise) -> tuple[bool, float]:
     def verdict() -> Verdict:
-        return PAUSED if rng.random() < STRAY else NORMAL
+        return PAUSED if rng.random() < stray_rate else NORMAL
 
     trust, found = Trust(LOOSE, noise), False
     for _ in range(CAMPAIGN_RUNS):
