@@ -210,7 +210,8 @@ def _simplified(anomaly: Anomaly) -> str:
     """Say that an anomaly's workload is not the one that was found, whose figures its sentence has."""
     if anomaly.workload == anomaly.found_as:
         return ""
-    return f"this is the simplest workload of {anomaly.id}; the one that was found had {anomaly.figure}"
+    found = f"{anomaly.symptom.words}, {anomaly.figure}"
+    return f"this is the simplest workload of {anomaly.id}; the one that was found: {found}"
 
 
 def _catalog_of(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:

@@ -43,6 +43,9 @@ def command(
 ) -> int:
     """Run workloads and their plain siblings. Print the whole measurements and the verdicts.
 
+    The plain sibling of a workload has the same operation, message sizes and bytes in flight, and everything else
+    plain. Its throughput is the reference of the verdict.
+
     WORKLOAD is a YAML file, an anomaly, or a file of the released prototype, such as collie-log/reproduce/12.sh. An
     anomaly is named as for `collie reproduce`, such as nsdi22-01 or campaigns/one/a1. It runs on its original testbed
     unless options choose another (a bundle names none). Each --perftest is a workload, too.

@@ -67,7 +67,7 @@ class ConsoleProgress:
             case RunFinished():
                 self._run(event)
             case AnomalyConfirmed(anomaly):
-                title = Text.assemble((anomaly.id, "bold"), f" {anomaly.symptom}, run {anomaly.found_at_run}: ")
+                title = Text.assemble((anomaly.id, "bold"), f" {anomaly.symptom.words}, run {anomaly.found_at_run}: ")
                 self._console.print(title.append(anomaly.reason))
             case AnomalyExplained(anomaly):
                 self._console.print(f"   {anomaly.id} needs {anomaly.mfs}")

@@ -13,7 +13,6 @@ from typing import TextIO
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from collie.app import inputs, reports
 from collie.campaign.phases import with_places
@@ -21,14 +20,10 @@ from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
 from collie.cli.options import existing_campaign, output_file
 from collie.ports import CampaignStore
-from collie.report.quantities import percent, rate
-from collie.report.terminal.runs import Row, run_rows, write_csv
+from collie.report.terminal.runs import run_rows, runs_table, write_csv
 from collie.store.codec import dumps
 from collie.store.exports import run_line
 from collie.wiring import ADAPTERS
-from collie.workloads.units import format_seconds
-
-_PIPE_WIDTH = 160
 
 
 @click.command("runs", cls=CollieCommand)
@@ -62,8 +57,9 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
         if output == "csv":
             write_csv(islice(rows, skipped, None), file)
         else:
-            width = None if file.isatty() else _PIPE_WIDTH
-            Console(file=file, width=width, markup=False, emoji=False).print(_table(deque(rows, last or 20)))
+            console = Console(file=file, markup=False, emoji=False, highlight=False, soft_wrap=True)
+            for line in runs_table(deque(rows, last or 20), console.width if file.isatty() else None):
+                console.print(line)
     return 0
 
 
@@ -84,22 +80,3 @@ def _write_json(lines: Iterator[str], store: CampaignStore, file: TextIO, *, one
         file.write("]}\n")
     else:
         file.writelines(f"{line}\n" for line in lines)
-
-
-def _table(rows: deque[Row]) -> Table:
-    table = Table(box=None)
-    for heading in ("run", "phase", "at", "purpose", "verdict", "delivered", "bound", "pause", "why"):
-        table.add_column(heading, no_wrap=heading != "why", overflow="fold")
-    for row in rows:
-        verdict = (row["symptom"] or row["verdict"] or row["outcome"]).replace("_", " ")
-        table.add_row(
-            str(row["run"]),
-            "" if row["set_up"] == row["run"] else f"{row['phase']} on {row['set_up']}",
-            format_seconds(row["elapsed_seconds"]),
-            row["purpose"],
-            verdict,
-            *("" if row[name] is None else rate(row[name]) for name in ("delivered_bps", "bound_bps")),
-            "" if row["tx_pause_ratio"] is None else percent(row["tx_pause_ratio"]),
-            row["problem"] or row["reason"],
-        )
-    return table

@@ -240,7 +240,9 @@ def _finish(
         click.echo(f"\nrecord  {directory}\nreport  {report}\n\nnext")
         causes = [anomaly for anomaly, _ in causes_of(summary.anomalies)]
         resume = go_on("search", directory, opened.store.header.settings.get("scheduler"))
-        steps = next_steps(directory, causes, report, resume, interrupted=interrupted, budget=opened.campaign.budget)
+        spent = summary.ended_by == "budget" and summary.measured_runs > 0
+        budget = opened.campaign.budget
+        steps = next_steps(directory, causes, report, resume, interrupted=interrupted, budget=budget, spent=spent)
         click.echo("\n".join(steps))
     if summary.runs and not summary.measured_runs:
         failed = summary.failed_runs

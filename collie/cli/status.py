@@ -16,6 +16,7 @@ from collie.cli.options import existing_campaign, format_option, go_on, print_js
 from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
 from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
+from collie.report.terminal.summary import styled
 from collie.wiring import ADAPTERS
 from collie.workloads.units import format_count, format_number, format_seconds
 
@@ -53,7 +54,7 @@ def command(campaign: str, prometheus: str | None, output: str) -> int:
     if output == "json":
         print_json(_as_json(status))
     else:
-        click.echo("\n".join(_lines(status)))
+        click.echo(styled(_lines(status)))
     return 3 if status.life in _BROKEN else 0
 
 
@@ -114,7 +115,7 @@ def _error(status: CampaignStatus) -> str:
     if status.life is Life.FAILED and status.heartbeat:
         return str(status.heartbeat.error)
     last = status.standing.last_failure
-    return f"run {last.run}: {last.message}" if last else ""
+    return f"last in run {last.run}: {last.message}" if last else ""
 
 
 def _go_on(status: CampaignStatus) -> str:

@@ -17,6 +17,9 @@ from collie.workloads.units import (
     format_short_seconds,
 )
 
+_NO_EVENT = 1e-9
+"""Reading below which a counter did not move. A simulated counter may compute to a residue such as 1e-15."""
+
 
 def rate(bits_per_second: float | None) -> str:
     """Format a rate in bits/s."""
@@ -79,6 +82,8 @@ def reading(per_second: float | None) -> str:
     """Format a reading of a counter: `0.0951`, `127.3`, `20,072,512,345`."""
     if per_second is None:
         return "unknown"
+    if abs(per_second) < _NO_EVENT:
+        return "0"
     return format_number(per_second, ",.0f" if abs(per_second) >= 1000 else ".4g")
 
 

@@ -135,7 +135,8 @@ def test_a_reproduction_says_where_its_workload_is_simpler_than_the_find(
         writable.add_anomaly(replace(anomaly, found_as=anomaly.workload.with_(qps=anomaly.workload.qps + 1)))
     assert run(["reproduce", "c/a1", "--repeat", "1"]) in (0, 1, 4)
     said = capsys.readouterr().out
-    assert f"this is the simplest workload of a1; the one that was found had {anomaly.figure}" in said
+    found = f"{anomaly.symptom.words}, {anomaly.figure}"
+    assert f"this is the simplest workload of a1; the one that was found: {found}" in said
 
 
 def test_what_is_handed_over_has_the_figures_of_its_own_workload(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from collie.app import campaigns
 from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
+from collie.ports import SetupFailed
 from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import measured, phase
 from collie.wiring import ADAPTERS
@@ -120,6 +122,26 @@ def test_an_interrupted_campaign_says_so_and_its_runs_can_be_listed(
     assert len(json.loads(capsys.readouterr().out)["runs"]) == found["runs"]
     assert run(["runs", "one"]) == 0
     assert "search" in capsys.readouterr().out
+
+
+def test_a_terminal_gets_the_last_failure_in_whole_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    campaigns.begin(ADAPTERS, SearchChoice(budget="5runs"), Path("one")).close()
+    detail = "a queue pair did not reach ready-to-send in time, and neither did any of its neighbours"
+    with SqliteStore.open(Path("one")) as store:
+        store.add_run(replace(measured(1), result=SetupFailed("qp timeout", detail, 20.0)))
+    assert run(["status", "one"]) == 0
+    piped = capsys.readouterr().out
+    assert "  failed last in run 1: set-up failed: qp timeout: " in piped
+    assert detail in piped
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert run(["status", "one"]) == 0
+    wrapped = capsys.readouterr().out
+    assert max(map(len, wrapped.splitlines())) <= 80
+    assert detail.split()[-1] in wrapped.split()
 
 
 def test_measurements_are_told_from_set_ups(capsys: pytest.CaptureFixture[str]) -> None:

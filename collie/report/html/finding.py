@@ -87,8 +87,8 @@ class AnomalyView:
     places: Mapping[int, Place]
 
     @property
-    def is_explained(self) -> bool:
-        """Whether more is known of the anomaly than its workload."""
+    def has_conditions(self) -> bool:
+        """Whether more is known of the anomaly than its workload, explained to the end or not."""
         return not awaits_explanation(self.anomaly)
 
     def named(self, run: int) -> str:

@@ -20,7 +20,6 @@ from collie.report.html.finding import AnomalyView, SeriesOf, findings_of
 from collie.report.html.neighbours import Neighbour, neighbours_of
 from collie.report.html.representative_runs import is_plain, measurement_of
 from collie.report.html.unanswered import FailureGroup, unanswered
-from collie.report.ranking import awaits_explanation
 from collie.search.anomaly import Anomaly
 from collie.workloads.space import Space
 
@@ -138,8 +137,7 @@ def set_ups(records: Iterable[RunRecord]) -> int:
 
 def marker(anomaly: Anomaly, label: str) -> AnomalyMarker:
     """Return the mark of an anomaly in a chart."""
-    explained = not awaits_explanation(anomaly)
-    return AnomalyMarker(anomaly.id, anomaly.found_at_seconds, anomaly.severity, label, explained)
+    return AnomalyMarker(anomaly.id, anomaly.found_at_seconds, anomaly.severity, label, anomaly.complete)
 
 
 def _outcomes(records: Iterable[RunRecord]) -> dict[str, int]:

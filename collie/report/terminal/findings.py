@@ -47,9 +47,19 @@ def findings_table(causes: Sequence[Anomaly], width: int | None = None) -> Itera
 
 
 def next_steps(
-    directory: Path, causes: Sequence[Anomaly], report: Path, resume: str, *, interrupted: bool, budget: Budget
+    directory: Path,
+    causes: Sequence[Anomaly],
+    report: Path,
+    resume: str,
+    *,
+    interrupted: bool,
+    budget: Budget,
+    spent: bool = True,
 ) -> Iterator[str]:
-    """Yield the commands that an engineer types next, each with what it is for. `resume` goes on with the search."""
+    """Yield the commands that an engineer types next, each with what it is for. `resume` goes on with the search.
+
+    `spent` says whether the budget ended the search, so that a larger one helps.
+    """
     worst = next(iter(worst_first(causes)), None)
     commands = []
     if worst is not None:
@@ -67,6 +77,9 @@ def next_steps(
         commands.append((resume, "go on, because the search was interrupted"))
     elif waiting := sum(not anomaly.complete for anomaly in causes):
         purpose = f"explain {format_count(waiting, 'anomaly')} for which the budget was too small"
+        commands.append((f"{resume} --budget {_larger(budget).as_option}", purpose))
+    elif worst is None and spent:
+        purpose = "look further, because nothing was found yet"
         commands.append((f"{resume} --budget {_larger(budget).as_option}", purpose))
     commands.append((f"xdg-open {shlex.quote(str(report))}", "read the report"))
     width = max(len(command) for command, _ in commands)

@@ -39,7 +39,7 @@ def pace(standing: CampaignProgress) -> str:
     if standing.runs_per_minute is None:
         return ""
     ratio = standing.testbed_seconds_per_second
-    virtual = f", testbed time {ratio:,.0f} times as fast as yours" if standing.virtual_time and ratio else ""
+    virtual = f", testbed time {ratio:,.0f} times as fast as wall time" if standing.virtual_time and ratio else ""
     rate = standing.runs_per_minute
     return f"{format_count(format(rate, ',.0f' if rate >= 10 else '.2g'), 'run')} per minute{virtual}"
 

@@ -119,12 +119,13 @@ def _score(score: Score) -> str:
 
 
 def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> Text:
-    count = len(causes_of(summary.anomalies))
-    found = "No anomaly" if count == 0 else format_count(count, "anomaly")
+    causes = [anomaly for anomaly, _ in causes_of(summary.anomalies)]
+    explained = sum(anomaly.complete for anomaly in causes)
+    found = f"{format_count(len(causes), 'anomaly')}, {explained} explained," if causes else "No anomaly"
     return Text.assemble(
-        (f"{found} on {name_testbed(header.testbed)}", "bold red" if count else "bold green"),
+        (f"{found} on {name_testbed(header.testbed)}", "bold red" if causes else "bold green"),
         f" in {effort(summary.runs, summary.set_ups)}: {format_seconds(summary.elapsed_seconds)} of testbed time,"
-        f" {format_seconds(wall_seconds)} of yours",
+        f" {format_seconds(wall_seconds)} of wall time",
     )
 
 
@@ -194,8 +195,8 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield "Ended early: what was found explains all that could still be proposed."
     if (carried := wilson(summary.changed_phases, summary.repeated_phases)) is not None:
         repeated = format_count(summary.repeated_phases, "normal phase")
-        differed = f"{summary.changed_phases} of {repeated} differed on a set-up of its own"
-        yield f"{differed}: carry-over in {interval(carried)}."
+        differed = f"{summary.changed_phases} of {repeated} differed when repeated on a fresh set-up"
+        yield f"{differed}: carry-over from earlier phases in {interval(carried)} of them."
     if summary.trust:
         yield f"{_capital(summary.trust.sentence)}."
     if summary.discovery_estimate:

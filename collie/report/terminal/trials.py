@@ -15,6 +15,7 @@ from collie.workloads.units import format_count
 
 _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
 _NAMED = 5
+_SCALE = "against the 95th percentile of healthy runs"
 
 NO_CONTROLS = "no condition of it is known that could be broken: there are no controls"
 
@@ -126,9 +127,9 @@ def _counters(reproduction: Reproduction) -> Iterator[TerminalLine]:
         return
     match reproduction.same_counters:
         case True:
-            yield TerminalLine(f"the same counters are raised as when it was found: {_raised(now)}")
+            yield TerminalLine(f"the same counters are raised as when it was found, {_SCALE}: {_raised(now)}")
         case False:
-            others = f"other counters are raised: {_raised(now)}" if now.raised else "no counter is raised"
+            others = f"other counters are raised, {_SCALE}: {_raised(now)}" if now.raised else "no counter is raised"
             yield TerminalLine(f"{others}; when it was found: {_raised(at_discovery.signature)}", "bold yellow")
         case None:
             text = "no counter is above what some healthy run of the search reached, now or when it was found"
@@ -136,7 +137,11 @@ def _counters(reproduction: Reproduction) -> Iterator[TerminalLine]:
 
 
 def _raised(signature: Signature) -> str:
-    return ", ".join(f"{name} x{2**height:,.0f}" for name, height in signature.raised[:_NAMED]) or "none"
+    return ", ".join(f"{name} x{_factor(2**height)}" for name, height in signature.raised[:_NAMED]) or "none"
+
+
+def _factor(factor: float) -> str:
+    return f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}"
 
 
 def _trial(trial: Trial, reproduction: Reproduction) -> str:

@@ -14,6 +14,7 @@ from collie.campaign.events import (
 )
 from collie.campaign.progress import CampaignProgress
 from collie.cli.progress import ConsoleProgress, plain_line
+from collie.detect.symptom import Symptom
 from collie.ports import HostLost
 from collie.testing.store_suite import ANOMALY
 from tests.support.standings import HOSTS, STANDING, displayed, finished
@@ -44,11 +45,13 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         progress.on_event(CampaignBegun(HOSTS, Budget(runs=10)))
         progress.on_event(finished(1, 0.1, HostLost("b", "b does not answer", 90.0)))
         progress.on_event(AnomalyConfirmed(ANOMALY))
+        progress.on_event(AnomalyConfirmed(replace(ANOMALY, id="a2", symptom=Symptom.LOW_THROUGHPUT)))
         progress.on_event(AnomalyMerged(replace(ANOMALY, id="a2", same_as="a1")))
     displayed = capsys.readouterr()
     assert displayed.out == ""
     assert displayed.err.splitlines() == [
         "run 1: b does not answer",
         f"a1 pause, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
+        f"a2 low throughput, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
         "   a2 is a1 again",
     ]

@@ -13,7 +13,7 @@ from collie.cli.progress import live_view, plain_line
 from collie.detect.compare import Effect, Spread
 from collie.report.figures.scale import engineering
 from collie.report.json.objects import plain
-from collie.report.quantities import effort, name_testbed, packet_rate, percent, rate, rate as bit_rate, show
+from collie.report.quantities import effort, name_testbed, packet_rate, percent, rate, rate as bit_rate, reading, show
 from collie.report.terminal.gate import _effect, describe_effect
 from collie.workloads.units import format_count, format_number
 
@@ -122,3 +122,19 @@ def test_values_are_worded_as_in_workload_files() -> None:
     assert name_testbed({"kind": "hosts", "name": "a,b", "pairs": ["a,b", "c,d"]}) == "hosts a,b; c,d"
     across = {"kind": "hosts", "name": "s/a,s/b", "loopback_across_ports": {"s": ["s/a", "s/b"]}}
     assert name_testbed(across) == "hosts s/a,s/b (loopback across ports of s)"
+
+
+@pytest.mark.parametrize(
+    ("per_second", "text"),
+    [
+        (None, "unknown"),
+        (0.0, "0"),
+        (-4e-15, "0"),
+        (4.63e-15, "0"),
+        (3e-7, "3e-07"),
+        (0.0951, "0.0951"),
+        (2e10, "20,000,000,000"),
+    ],
+)
+def test_a_counter_that_computes_to_a_residue_did_not_move(per_second: float | None, text: str) -> None:
+    assert reading(per_second) == text

@@ -20,7 +20,7 @@ from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html.page import environment, render_report, write_page, write_report
 from collie.report.html.representative_runs import number_of, sibling_run
 from collie.report.html.unanswered import unanswered
-from collie.report.html.view import campaign_view
+from collie.report.html.view import campaign_view, marker
 from collie.report.terminal.findings import findings_table
 from collie.search.likely_cause import DiscriminatingCounter, hint
 from collie.store.memory import MemoryStore
@@ -115,6 +115,17 @@ def test_anomalies_have_the_order_of_the_terminal_and_are_numbered_by_it() -> No
         < text.index("Where")
     )
     assert [mark["id"] for mark in json.loads(Page(html).data)["found"]] == order
+
+
+def test_what_is_not_explained_to_the_end_is_not_counted_as_explained() -> None:
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    one = replace(full.anomalies()[0], complete=True)
+    for anomaly in (one, replace(one, id="a2", complete=False)):
+        store.add_anomaly(anomaly)
+    text = Page(render_report(store, ReportContext(space=SPACE))).text
+    assert "1 of 2 anomalies explained" in text
+    assert [marker(each, "").is_explained for each in store.anomalies()] == [True, False]
 
 
 def test_the_first_screen_has_ten_anomalies_and_the_others_fold() -> None:

@@ -274,14 +274,17 @@ def test_reproduce_says_what_ran_before_and_whether_it_matters(reproduction: Rep
     assert "    it shows there, too: it needs no other set-up and no phase before it" in lines
 
 
+SCALE = "against the 95th percentile of healthy runs"
+
+
 @pytest.mark.parametrize(
     ("now", "same", "reported"),
     [
-        ({"misses": 4.0}, True, "the same counters are raised as when it was found: misses x16"),
+        ({"misses": 4.0}, True, f"the same counters are raised as when it was found, {SCALE}: misses x16"),
         (
             {"stalls": 5.0, "misses": 0.5},
             False,
-            "other counters are raised: stalls x32, misses x1; when it was found: misses x8",
+            f"other counters are raised, {SCALE}: stalls x32, misses x1.4; when it was found: misses x8",
         ),
         ({}, False, "no counter is raised; when it was found: misses x8"),
     ],

@@ -13,7 +13,7 @@ from collie.campaign.phases import Place
 from collie.detect.measurement import Latency, Victim
 from collie.detect.symptom import Outcome, Verdict
 from collie.ports import CampaignStore, Measured, RunRecord, SetupFailed
-from collie.report.terminal.runs import COLUMNS, Row, run_rows, write_csv
+from collie.report.terminal.runs import COLUMNS, Row, run_rows, runs_table, write_csv
 from collie.store import codec
 from collie.store.exports import run_line
 from collie.store.memory import MemoryStore
@@ -117,3 +117,22 @@ def test_a_line_of_results_holds_inputs_outputs_and_verdict() -> None:
     assert line["hosts"][1]["delivered_bps"] == 1e11 / 3
     assert line["hosts"][0]["counters"]["absent"] is None
     assert (line["run"], line["purpose"], line["driven"], line["outcome"]) == (7, "search", "pressure", "measured")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_table_of_runs_fits_a_terminal_with_whole_words(store: CampaignStore, width: int) -> None:
+    rows = list(run_rows(store, SPACE))
+    lines = list(runs_table(rows, width))
+    assert max(map(len, lines)) <= width
+    piped = list(runs_table(rows))
+    assert len(piped) == 1 + len(rows)
+    assert " ".join(lines).split() == " ".join(piped).split()
+
+
+def test_a_reason_is_below_the_figures_of_its_run_where_it_has_no_room_beside_them(store: CampaignStore) -> None:
+    rows = [row for row in run_rows(store, SPACE) if row["reason"]][:2]
+    narrow, wide = list(runs_table(rows, 80)), list(runs_table(rows, 160))
+    assert narrow[:2] == [narrow[0].rstrip(), "    why"]
+    assert wide[0].endswith("why")
+    assert not narrow[2].endswith(rows[0]["reason"])
+    assert wide[1].endswith(rows[0]["reason"])

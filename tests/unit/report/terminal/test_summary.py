@@ -33,7 +33,9 @@ from tests.support.summaries import SCORE
 def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None:
     text = render_summary(HEADER, summary, 12.3, SCORE)
     lines = text.splitlines()
-    assert lines[0] == "2 anomalies on simulated subsystem F in 71 runs: 30 min of testbed time, 12.3 s of yours"
+    assert lines[0] == (
+        "2 anomalies, 1 explained, on simulated subsystem F in 71 runs: 30 min of testbed time, 12.3 s of wall time"
+    )
     for anomaly in summary.anomalies:
         assert f"    {anomaly.sentence}" in lines
         assert f"    {anomaly.mfs}" in lines
@@ -56,7 +58,7 @@ def test_what_is_joined_is_counted_beside_its_cause(summary: Summary) -> None:
     first, second = summary.anomalies
     chain = replace(second, same_as="a1"), replace(second, id="a3", same_as="a2"), replace(second, id="a4")
     text = render_summary(HEADER, replace(summary, anomalies=(first, *chain)), 1.0)
-    assert text.startswith("2 anomalies on ")
+    assert text.startswith("2 anomalies, 1 explained, on ")
     assert "    seen 2 times more: a2, a3" in text.splitlines()
     assert "a4  low throughput" in text
     assert "a2  " not in text
@@ -142,7 +144,9 @@ def test_the_next_commands_are_those_of_the_worst_explained_anomaly(
     cut = list(next_steps(report.parent, explained, report, resume, interrupted=True, budget=budget))
     assert cut[2].split("#")[0].strip() == "collie search --resume 'my campaigns/x'"
     nothing = list(next_steps(report.parent, [], report, resume, interrupted=False, budget=budget))
-    assert [step.split()[0] for step in nothing] == ["xdg-open"]
+    assert [step.partition("  # ")[0].strip() for step in nothing] == [commands[2], commands[3]]
+    healthy = next_steps(report.parent, [], report, resume, interrupted=False, budget=budget, spent=False)
+    assert [step.split()[0] for step in healthy] == ["xdg-open"]
 
 
 def parses(words: list[str]) -> bool:
@@ -162,7 +166,15 @@ def test_a_mean_size_is_said_in_words(summary: Summary) -> None:
 
 def test_the_summary_tells_measurements_from_set_ups(summary: Summary) -> None:
     text = render_summary(HEADER, replace(summary, further_phases=50), 12.3)
-    assert text.startswith("2 anomalies on simulated subsystem F in 71 measurements on 21 set-ups: 30 min")
+    assert text.startswith(
+        "2 anomalies, 1 explained, on simulated subsystem F in 71 measurements on 21 set-ups: 30 min"
+    )
+
+
+def test_the_summary_says_how_often_earlier_phases_changed_a_verdict(summary: Summary) -> None:
+    text = render_summary(HEADER, replace(summary, repeated_phases=18, changed_phases=0), 12.3)
+    differed = "0 of 18 normal phases differed when repeated on a fresh set-up"
+    assert f"{differed}: carry-over from earlier phases in 0 to 18 % of them." in text.splitlines()
 
 
 def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
@@ -193,7 +205,7 @@ def test_suspicions_that_show_too_rarely_are_listed(summary: Summary) -> None:
 def test_the_summary_of_nothing_says_so(summary: Summary) -> None:
     empty = replace(summary, anomalies=(), failed_runs={}, unsupported_runs=0, ended_by="budget", runs=1)
     text = render_summary(HEADER, empty, 0.5)
-    assert text == "No anomaly on simulated subsystem F in 1 run: 30 min of testbed time, 0.5 s of yours"
+    assert text == "No anomaly on simulated subsystem F in 1 run: 30 min of testbed time, 0.5 s of wall time"
 
 
 def test_brackets_of_hosts_are_no_markup(summary: Summary) -> None:
