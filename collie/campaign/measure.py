@@ -19,11 +19,12 @@ from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
 from collie.campaign.siblings import SickSibling, delivered, unfit
 from collie.detect.bounds import Bounds
-from collie.detect.judge import Loss, Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading, reading_of
 from collie.detect.signature import Levels
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.detect.thresholds import Loss, Thresholds
 from collie.errors import TestbedError
 from collie.ports import (
     CampaignStore,

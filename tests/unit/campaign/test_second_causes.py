@@ -15,9 +15,9 @@ from collie.campaign.observations import ConfirmedAnomaly, Observation
 from collie.campaign.summary import Summary
 from collie.campaign.triage import Triage
 from collie.detect.bounds import Bounds, Calibration
-from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.strategy import Answer
