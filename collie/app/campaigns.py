@@ -87,7 +87,7 @@ def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCamp
     with ExitStack() as on_failure:
         testbed = open_testbed(adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
         on_failure.callback(testbed.close)
-        elsewhere = is_known_elsewhere(adapters, choice.known, testbed)
+        elsewhere = _is_known_elsewhere(adapters, choice.known, testbed)
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities, known_elsewhere=elsewhere)
         inputs = search_inputs(adapters, choice)
         require_idle_ports(testbed, shared_port=choice.shared_port)
@@ -126,7 +126,7 @@ def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None
     return None if chosen == NO_SCHEDULER else chosen
 
 
-def is_known_elsewhere(adapters: Adapters, known: str | None, testbed: Testbed) -> bool:
+def _is_known_elsewhere(adapters: Adapters, known: str | None, testbed: Testbed) -> bool:
     """Whether known anomalies are those of another testbed: published ones, or those of hosts unlike these."""
     if known is None:
         return False

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from collie.campaign.reproduce import Bundle, CountersAtDiscovery, Plan
-from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.inventory.fingerprint import Fingerprint
 from collie.plain import CODEC, typed
 from collie.store import codec

@@ -15,6 +15,7 @@ from collie.campaign.observations import ConfirmedAnomaly, Suspicion
 from collie.campaign.triage import Triage
 from collie.detect.symptom import Verdict
 from collie.ports import Measured, RunRecord
+from collie.search.anomaly import chance_of_next
 from collie.search.draws import draw_inside
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
@@ -24,6 +25,8 @@ PURPOSE = "audit"
 
 _DRAWS = 20
 """Limit on draws of a workload that no other set covers."""
+_UNLIKELY = 0.05
+"""Chance of two healthy runs inside a set at its show rate, below which they contradict it."""
 
 
 class Audits:
@@ -38,7 +41,7 @@ class Audits:
     async def measure(
         self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload
     ) -> tuple[RunRecord, Verdict | None]:
-        """Measure a workload that an explanation covers, and judge it. Raises `LaneLost`."""
+        """Measure a workload that an explanation covers, and judge it. Raises `BudgetSpent` and `LaneLost`."""
         confirmed.audits += 1
         try:
             return await self._measurer.judging(lane, workload, PURPOSE)
@@ -58,7 +61,12 @@ class Audits:
         return None
 
     async def holds(self, lane: Lane, confirmed: ConfirmedAnomaly, record: RunRecord, verdict: Verdict | None) -> bool:
-        """Return whether an explanation stands after an audit. One far worse than the set predicts is a suspicion."""
+        """Return whether an explanation stands after an audit. One far worse than the set predicts is a suspicion.
+
+        Raises:
+            BudgetSpent: no further run can begin.
+            LaneLost: the lane was lost in a further run.
+        """
         workload, result = record.workload, record.result
         if verdict is None or not self._triage.stands(confirmed):
             return True
@@ -68,4 +76,13 @@ class Audits:
             suspicion = Suspicion(workload, verdict, result.measurement, record.run, lane, proposed=False)
             if await self._explainer.exceeds(lane, confirmed, suspicion):
                 self._triage.suspicions.append(suspicion)
-        return not (verdict.is_normal and await self._explainer.contradicts(lane, confirmed, workload))
+        return not (verdict.is_normal and await self._contradicts(lane, confirmed, workload))
+
+    async def _contradicts(self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload) -> bool:
+        """Whether a healthy run of a covered workload is no chance: it is healthy again, and the claim is high."""
+        anomaly = confirmed.anomaly
+        healthy = 1.0 - chance_of_next(anomaly.fresh_shows, anomaly.fresh_runs)
+        if anomaly.fresh_runs and healthy * healthy > _UNLIKELY:
+            return False
+        reading = await self._measurer.probing(lane, workload, PURPOSE)
+        return reading is not None and reading.verdict.is_normal and self._triage.stands(confirmed)

@@ -1,4 +1,4 @@
-"""Explanations of confirmed anomalies, and what they say of other anomalies and runs."""
+"""Explanations of confirmed anomalies, and what they say of other anomalies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 _SIBLING_COST = 0.5
 """Expected number of runs of a plain sibling that a verdict on throughput may need."""
 _UNLIKELY = 0.05
-"""Chance of two healthy runs inside a set at its show rate, below which they contradict it."""
+"""Chance of the fresh runs of a wider set at the show rate of the narrower one, below which they refute it."""
 
 
 class Drive(Protocol):
@@ -220,15 +220,6 @@ class Explainer:
         run.inside = widen_to_untested(mfs, self._space)
         run.floor = _floor(reading.verdict, run.verdict)
         return True
-
-    async def contradicts(self, lane: Lane, explained: ConfirmedAnomaly, workload: Workload) -> bool:
-        """Whether a healthy run of a covered workload is no chance: it is healthy again, and the claim is high."""
-        anomaly = explained.anomaly
-        healthy = 1.0 - chance_of_next(anomaly.fresh_shows, anomaly.fresh_runs)
-        if anomaly.fresh_runs and healthy * healthy > _UNLIKELY:
-            return False
-        reading = await self._measurer.probing(lane, workload, "audit")
-        return reading is not None and reading.verdict.is_normal and self._triage.stands(explained)
 
 
 def at_least(verdict: Verdict, floor: float) -> Verdict:

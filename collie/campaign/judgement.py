@@ -8,11 +8,12 @@ from statistics import median
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import NOTHING_EXPECTED, Bounds
-from collie.detect.judge import Loss, Thresholds, can_be_late, judge
+from collie.detect.judge import can_be_late, judge
 from collie.detect.links import judge_links, late_as_well
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Symptom, Verdict, inconclusive
+from collie.detect.thresholds import Loss, Thresholds
 from collie.workloads.workload import Workload
 
 

@@ -109,6 +109,12 @@ class Lane:
         elif on.first or self.set_up is None or self.set_up.made_for != on.made_for:
             self.set_up, self.set_up_by = SetUp(on.made_for), run
 
+    def phase_for(self, workload: Workload) -> PhaseOf | None:
+        """Return the set-up that stands, for a further phase, if a workload fits it."""
+        if self.set_up is None or self.set_up.misfit(workload) is not None:
+            return None
+        return PhaseOf(self.set_up.made_for)
+
     def conclude(self, record: RunRecord) -> None:
         """Count a delivered run. Its set-up stands if the result says so."""
         self.runs += 1

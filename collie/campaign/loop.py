@@ -48,6 +48,7 @@ from typing import NamedTuple, TypeVar
 
 from collie.campaign.audits import Audits
 from collie.campaign.budget import BudgetSpent
+from collie.campaign.carry_over import CarryOver
 from collie.campaign.confirming import Confirmer, SetAside
 from collie.campaign.events import AnomalyMerged
 from collie.campaign.explain import Explainer, at_least
@@ -55,17 +56,17 @@ from collie.campaign.history import probing_after
 from collie.campaign.lanes import Lane, LaneLost, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
+from collie.campaign.phases import standing_or_new
 from collie.campaign.proposals import Proposal, Proposals
 from collie.campaign.summary import Summary
 from collie.campaign.transfer import Transfer
 from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
-from collie.detect.reading import reading_of
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import KnownAnomalies
 from collie.search.foreseen import ForeseenAnomaly
-from collie.search.phases import answers, roomy
+from collie.search.phases import roomy
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.setup import SetUp
@@ -75,10 +76,6 @@ from collie.workloads.workload import Workload
 _MAX_SKIPPED = 2000
 """Number of consecutive covered or refused proposals after which the search ends."""
 
-_REPEATED = 20
-"""One of so many normal later phases is repeated on a set-up of its own."""
-_ALIKE = 0.1
-"""Share by which the throughput of such a phase may differ."""
 _QUIET = 4
 """Number of set-ups without a suspicion after which an observation is followed that looked familiar."""
 
@@ -127,8 +124,7 @@ class SearchLoop:
         self._explainer = Explainer(measurer, self._triage, known, space, recipe, self._trust, sink, self._drive)
         self._audits = Audits(measurer, self._triage, self._explainer, space)
         self._transfer = Transfer(measurer, self._triage, space, known, foreseen, phases=recipe.phases > 1)
-        self._carried: list[bool] = []
-        self._normal_phases = 0
+        self._carry_over = CarryOver(measurer)
 
     def run(self) -> Summary:
         """Search until the budget is spent or the space is covered. Raises `TestbedError`."""
@@ -192,8 +188,8 @@ class SearchLoop:
             ended_by=ended_by,
             trust=self._trust.reliability,
             unconfirmed=tuple(self._confirmer.unconfirmed),
-            repeated_phases=len(self._carried),
-            changed_phases=sum(self._carried),
+            repeated_phases=len(self._carry_over.changed),
+            changed_phases=sum(self._carry_over.changed),
             discovery_estimate=self._triage.discovery_estimate,
             lost=tuple(self._measurer.lost.values()),
             pairs=self._pairs,
@@ -241,18 +237,7 @@ class SearchLoop:
         verdict = await self._measurer.judging_record(lane, record)
         self._heard(lane, record, verdict, on)
         if on is not None and on.before and verdict is not None and verdict.is_normal:
-            await self._repeat(lane, record)
-
-    async def _repeat(self, lane: Lane, record: RunRecord) -> None:
-        """Run one of `_REPEATED` normal later phases again, on a set-up of its own, and note whether that differs."""
-        self._normal_phases += 1
-        if self._normal_phases % _REPEATED or not isinstance(record.result, Measured):
-            return
-        fresh = await self._measurer.probing(lane, record.workload, "repeat")
-        if fresh is not None and not fresh.verdict.is_inconclusive:
-            then = reading_of(fresh.verdict, record.result.measurement).delivered_bps or 0.0
-            changed = abs(then - (fresh.delivered_bps or 0.0)) > _ALIKE * max(then, fresh.delivered_bps or 0.0)
-            self._carried.append(changed or fresh.verdict.is_anomalous)
+            await self._carry_over.check(lane, record)
 
     async def _recorded(self, lane: Lane, proposal: Proposal, on: SetUp | None) -> _Phase:
         lane.driven, lane.temperature = proposal.driven, proposal.temperature
@@ -393,15 +378,10 @@ class SearchLoop:
             return result, runs
 
     def _phase_of(self, lane: Lane, probe: Workload, about: Observation | None) -> PhaseOf:
-        """Return the set-up that stands if a question fits it, else one with room for those that are likely next.
-
-        What is not `about` an observation has a set-up of its own.
-        """
+        """Return the set-up of a question. What is not `about` an observation has a set-up of its own."""
         if about is None:
             return PhaseOf(probe, first=True)
-        if lane.set_up is not None and answers(self._space, probe, lane.set_up):
-            return PhaseOf(lane.set_up.made_for)
         likely = [about.workload, self._space.base]
         if about.verdict.symptom is not None and about.verdict.symptom.is_relative:
             likely.append(self._measurer.judgement.sibling(probe))
-        return PhaseOf(roomy(self._space, probe, *likely), first=True)
+        return standing_or_new(lane, self._space, probe, *likely)

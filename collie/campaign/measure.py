@@ -5,7 +5,6 @@ The coroutines serve several pairs side by side (`lanes.py`). The blocking forms
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter as Tally
 from collections.abc import Sequence
 from itertools import cycle, islice
@@ -15,15 +14,17 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
 from collie.campaign.judgement import Judgement
 from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, PhaseOf, RunRequest, alone
+from collie.campaign.observations import LostHost
 from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
 from collie.campaign.siblings import SickSibling, delivered, unfit
 from collie.detect.bounds import Bounds
-from collie.detect.judge import Loss, Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading, reading_of
 from collie.detect.signature import Levels
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.detect.thresholds import Loss, Thresholds
 from collie.errors import TestbedError
 from collie.ports import (
     CampaignStore,
@@ -57,16 +58,6 @@ _SIBLING_TRIES = 3
 """Limit on runs for one sound reading of a plain sibling."""
 _LINKS_SECONDS = 600.0
 """Testbed time after which the links are timed again."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LostHost:
-    """A run that cost a host. Its workload is not run again."""
-
-    run: int
-    host: str
-    workload: Workload
-    detail: str
 
 
 class Measurer:
@@ -297,7 +288,7 @@ class Measurer:
         It is a phase of the set-up that stands if it fits.
         """
         sibling = self._bounds.sibling(workload)
-        on = on or self._standing(lane, sibling)
+        on = on or lane.phase_for(sibling)
         sick: list[SickSibling] = []
         for _ in range(tries):
             record = await self._run(lane, sibling, "sibling", on)
@@ -319,11 +310,6 @@ class Measurer:
         if len(sick) == _SIBLING_TRIES and not self._bounds.settled(sibling):
             self._bounds.distrust(sibling)
             self._suspect(sick[0])
-
-    @staticmethod
-    def _standing(lane: Lane, plain: Workload) -> PhaseOf | None:
-        fits = lane.set_up is not None and lane.set_up.misfit(plain) is None
-        return PhaseOf(lane.set_up.made_for) if lane.set_up is not None and fits else None
 
     async def _compare(self, lane: Lane, record: RunRecord, measurement: Measurement) -> None:
         """Compare a plain workload that misses the specification with plain traffic of other transports."""
@@ -359,7 +345,7 @@ class Measurer:
         if load is None or not workload.offered_bps or workload == load or recent:
             return
         self._links_timed_at = self.elapsed_seconds
-        record = await self._run(lane, load, "sibling", self._standing(lane, load))
+        record = await self._run(lane, load, "sibling", lane.phase_for(load))
         result = record.result
         if isinstance(result, Measured) and self.judgement.unbounded(load, result.measurement).is_normal:
             verdict = self.judgement.learn_links(result.measurement)

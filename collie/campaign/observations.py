@@ -1,4 +1,4 @@
-"""What a campaign has seen: anomalous runs, suspicions and confirmed anomalies.
+"""What a campaign has seen: anomalous runs, suspicions, confirmed anomalies and lost hosts.
 
 A *suspicion* is an anomalous run that awaits confirmation.
 """
@@ -83,3 +83,13 @@ class ConfirmedAnomaly(Observation):
     covered: int = 0
     severity_alone: float = 0.0
     abandoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LostHost:
+    """A run that cost a host. Its workload is not run again."""
+
+    run: int
+    host: str
+    workload: Workload
+    detail: str

@@ -19,7 +19,8 @@ from collie.campaign.lanes import Lane
 from collie.campaign.measure import QUALIFY, Measurer
 from collie.campaign.siblings import best_rate
 from collie.detect.bounds import NOTHING_EXPECTED
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
+from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload

@@ -1,4 +1,4 @@
-"""The phases of set-ups, in the order in which runs are on record."""
+"""The phases of set-ups: the set-up of the next run, and the places of those on record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from collie.campaign.lanes import Lane, PhaseOf
 from collie.ports import RunRecord
+from collie.search.phases import answers, roomy
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+
+def standing_or_new(lane: Lane, space: Space, workload: Workload, *likely: Workload) -> PhaseOf:
+    """Return the set-up that stands if a workload fits it, else one with room for it and those that are likely next."""
+    if lane.set_up is not None and answers(space, workload, lane.set_up):
+        return PhaseOf(lane.set_up.made_for)
+    return PhaseOf(roomy(space, workload, *likely), first=True)
 
 
 @dataclass(frozen=True, slots=True)

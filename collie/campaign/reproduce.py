@@ -16,11 +16,11 @@ from collie.campaign.history import broken_on, probe_after
 from collie.campaign.measure import Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
-from collie.detect.judge import Thresholds
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Ordinary, Signature, mean_signature, same_counters
 from collie.detect.symptom import Symptom, Verdict, inconclusive
+from collie.detect.thresholds import Thresholds
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly

@@ -15,7 +15,7 @@ from collie.campaign.pairs import odd_pairs
 from collie.campaign.safety import Guard
 from collie.campaign.summary import Summary
 from collie.detect.bounds import Bounds, Calibration
-from collie.detect.judge import Loss
+from collie.detect.thresholds import Loss
 from collie.ports import CampaignStore, ProgressSink, Testbed
 from collie.search.anomaly import KnownAnomalies
 from collie.search.foreseen import ForeseenAnomaly

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from collie.campaign.lanes import Lane
 from collie.detect.bounds import Bound, at_best_port
-from collie.detect.judge import Loss
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
+from collie.detect.thresholds import Loss
 from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload

@@ -14,10 +14,10 @@ from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduction, planned, reproduce
 from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
 from collie.detect.bounds import Bound, Bounds, Calibration
-from collie.detect.judge import Thresholds
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom, Verdict
+from collie.detect.thresholds import Thresholds
 from collie.errors import TestbedError
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, RunResult, Testbed
 from collie.workloads.feature import Mfs

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from collie.campaign.measure import LostHost
+from collie.campaign.observations import LostHost
 from collie.detect.confirm import Reliability
 from collie.detect.symptom import Verdict
 from collie.ports import RunRecord

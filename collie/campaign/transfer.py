@@ -14,13 +14,14 @@ from random import Random
 from collie.campaign.lanes import Lane, LaneLost, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.observations import Suspicion
+from collie.campaign.phases import standing_or_new
 from collie.campaign.summary import NotConfirmed
 from collie.campaign.triage import Triage
 from collie.ports import Measured
 from collie.search.anomaly import KnownAnomalies
 from collie.search.draws import draw_inside
 from collie.search.foreseen import ForeseenAnomaly
-from collie.search.phases import answers, roomy
+from collie.search.phases import answers
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
 
@@ -102,8 +103,4 @@ class Transfer:
             yield draw_inside(self._space, foreseen.mfs, inside, rng, rest_plain=True, on=set_up)
 
     def _on(self, lane: Lane, workload: Workload) -> PhaseOf | None:
-        if not self._phases:
-            return None
-        if lane.set_up is not None and answers(self._space, workload, lane.set_up):
-            return PhaseOf(lane.set_up.made_for)
-        return PhaseOf(roomy(self._space, workload), first=True)
+        return standing_or_new(lane, self._space, workload) if self._phases else None

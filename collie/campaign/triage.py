@@ -317,12 +317,17 @@ class Triage:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
     def note_likely_causes(self) -> None:
-        """Note with each anomaly that waits which explained one most likely has its cause."""
+        """Note with each anomaly that waits which explained one most likely has its cause, and record all anomalies.
+
+        A process with a smaller budget can have recorded another one, or one for an anomaly that waits no more.
+        """
         for waiting in self.waiting:
             likely = max(self._likely_causes(waiting), key=attrgetter("chance"), default=None)
             if likely is not None and likely.chance >= _FAMILIAR:
                 waiting.anomaly = dataclasses.replace(waiting.anomaly, likely_same_as=likely)
-                self.keep(waiting.anomaly)
+                self.found[waiting.anomaly.id] = waiting.anomaly
+        for anomaly in list(self.found.values()):
+            self.keep(anomaly)
 
     def _familiarity(self, waiting: Observation) -> float:
         """Return how likely an explained anomaly has the same cause.

@@ -1,4 +1,4 @@
-"""Latencies against those of plain traffic at the same load. Pure."""
+"""Latencies against those of plain traffic at the same load."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from collie.workloads.units import format_short_seconds
 
 
 class Lateness(NamedTuple):
-    """A quantile of a latency against its reference, the one whose ratio is largest. A ratio of 0 is no lateness."""
+    """A quantile of a latency against its reference, the one whose ratio is largest. A ratio of 0 is no lateness.
+
+    Attributes:
+        ratio: `seconds` over `usual_seconds`.
+        whose: the share of the messages within `seconds`, `half` or `99%`.
+    """
 
     ratio: float = 0.0
     seconds: float = 0.0
@@ -18,7 +23,7 @@ class Lateness(NamedTuple):
 
     @property
     def severity(self) -> float:
-        """The share of the latency that is waiting."""
+        """The share of the latency that is waiting, 0 to 1. Undefined where there is no lateness."""
         return 1.0 - 1.0 / self.ratio
 
     def in_words(self, text: str) -> str:

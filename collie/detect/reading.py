@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from collie.detect.judge import Thresholds
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom, Verdict
+from collie.detect.thresholds import Thresholds
 
 _PAUSE_FACTOR = 2.0
 _MARGIN_FACTOR = 2.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collie.detect.measurement import Victim
+from collie.detect.victims import VICTIM_BYTES
 from collie.readings.delivery import curve_of_end, received_bps
 from collie.readings.latency import latency_of
 from collie.readings.recording import Timeline
@@ -25,7 +26,6 @@ ALONE_RUNS = 3
 MIN_MTU = 1024
 """An MTU that any Ethernet carries."""
 
-VICTIM_BYTES = 65536
 _QUEUE = 16
 """1 MiB outstanding fills any port and is a small part of a switch's buffer."""
 _TIMEOUT = 16

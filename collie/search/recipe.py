@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from collie.counters.catalog import CounterKind
 from collie.detect.confirm import Confirmation
-from collie.detect.judge import Thresholds
 from collie.detect.noise import Noise
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.limits import Count, Limits, Positive, Ratio
 
 PLUGIN_GROUP = "collie.strategies"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collie.detect.judge import Thresholds
+from collie.detect.thresholds import Thresholds
 from collie.simulator.bottleneck import bottleneck
 from collie.simulator.claims import Audit, CureCheck, PlainCheck, ShownMechanism, Survey, WitnessCheck
 from collie.simulator.draws import draw

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from collie.simulator.caches import miss_ratio, pushed_out
-from collie.simulator.hardware import Cache, ControlVerbs, ReceiveQueues, Subsystem
+from collie.simulator.hardware import Subsystem
+from collie.simulator.nic import Cache, ControlVerbs, ReceiveQueues
 from collie.simulator.numbers import Numbers, Quantity
 from collie.simulator.traffic import TrafficArrays
 

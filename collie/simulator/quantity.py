@@ -1,10 +1,13 @@
-"""Sizes, times and rates of a subsystem file: a number in the field's unit, or text with a unit."""
+"""Sizes, times and rates of a subsystem file, and the base of its parts.
+
+A quantity is a number in the unit of its field, or text with a unit.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from collie.workloads.units import parse_bytes, parse_rate, parse_seconds
 
@@ -27,3 +30,9 @@ Count = Annotated[int, Field(ge=1, le=1 << 40)]
 HalfShare = Annotated[float, Field(ge=0, le=0.5)]
 
 Sharpness = Annotated[float, Field(ge=1, le=16)]
+
+
+class Part(BaseModel):
+    """Base of all parts: immutable, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

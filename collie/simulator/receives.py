@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 from collie.simulator.caches import pushed_out
 from collie.simulator.demand import receive_queues
-from collie.simulator.hardware import ReceiveQueues, Subsystem, WhenMissing
+from collie.simulator.hardware import Subsystem
+from collie.simulator.nic import ReceiveQueues, WhenMissing
 from collie.simulator.numbers import Numbers, Quantity
 from collie.simulator.pcie import COMPLETION_HEADER_BYTES
 from collie.simulator.traffic import TrafficArrays

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from collie.errors import UsageError
-from collie.simulator.hardware import Part, Subsystem
+from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
+from collie.simulator.quantity import Part
 from collie.suggest import did_you_mean
 from collie.workloads.parse import parse_workload
 from collie.workloads.setup import SetUp, made_for_all

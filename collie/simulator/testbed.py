@@ -30,10 +30,11 @@ from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedIn
 from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.hardships import absent, show_rates, troubled
-from collie.simulator.hardware import ControlVerbs, Delays, FlowTable, Subsystem
+from collie.simulator.hardware import Subsystem
 from collie.simulator.latency import latencies_between
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
+from collie.simulator.nic import ControlVerbs, Delays, FlowTable
 from collie.simulator.noise import RunNoise, draw_noise
 from collie.simulator.readings import COUNTERS, FLEET_COUNTERS, PORT_COUNTERS, counters, counters_between
 from collie.simulator.specification import specification

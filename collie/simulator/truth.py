@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from collie.campaign.summary import Score
 from collie.detect.bounds import Bound, Bounds, Calibration
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import Latency, Measurement
 from collie.detect.symptom import Verdict
+from collie.detect.thresholds import Thresholds
 from collie.search.anomaly import Anomaly
 from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.cures import cured

@@ -10,9 +10,10 @@ import pytest
 from collie.campaign.safety import Guard
 from collie.counters.catalog import CounterKind
 from collie.detect.bounds import NOTHING_EXPECTED
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import START_UP_PAUSE_SECONDS, Measurement, Sample, Watch
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, RunResult, SetupFailed, Testbed, Unsupported
 from collie.workloads.plan import flows, hosts, sinks

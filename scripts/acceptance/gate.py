@@ -26,9 +26,9 @@ from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
 from collie.campaign.events import Silence
 from collie.campaign.gate.cases import CaseOrigin
 from collie.detect.compare import Change
-from collie.detect.judge import Thresholds
 from collie.detect.reading import RunReading, Sign, reading_of, resolution, sign_of
 from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.simulator.truth import Truth
 from collie.wiring import ADAPTERS

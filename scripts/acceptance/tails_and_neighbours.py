@@ -30,9 +30,9 @@ from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.events import Silence
 from collie.campaign.summary import Summary
 from collie.content.spaces import load_space
-from collie.detect.judge import Thresholds
 from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.search.anomaly import Anomaly
 from collie.simulator.draws import draw
 from collie.simulator.hardware import Subsystem

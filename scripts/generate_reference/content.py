@@ -12,8 +12,8 @@ from words import attributes, below_fields, default_of, in_words, listed, row, t
 from collie.content import anomalies, applications, catalogs, dimensions, spaces
 from collie.counters.catalog import Counter, Ignored
 from collie.detect.confirm import Confirmation
-from collie.detect.judge import Thresholds
 from collie.detect.noise import Noise
+from collie.detect.thresholds import Thresholds
 from collie.inventory import file, hosts
 from collie.search.recipe import Bayesian, Extraction, Guide, Recipe, Schedule
 from collie.simulator.subsystem import SubsystemFile

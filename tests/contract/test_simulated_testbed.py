@@ -11,8 +11,9 @@ from collie.content.anomalies import load_reference
 from collie.content.catalogs import load_catalog
 from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import NOTHING_EXPECTED
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.errors import TestbedError
 from collie.fleet.fault import Fault, FaultKind
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits

@@ -12,9 +12,10 @@ from collie.app.testbeds import open_testbed
 from collie.campaign.choice import TestbedChoice
 from collie.campaign.siblings import delivered
 from collie.detect.bounds import Bounds, Calibration
-from collie.detect.judge import Loss, Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Loss, Thresholds
 from collie.errors import TestbedError
 from collie.ports import Measured, SetupFailed
 from collie.scheduler.distributed import DistributedPairs

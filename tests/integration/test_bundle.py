@@ -13,9 +13,9 @@ import pytest
 from collie.bundle.controller import Outcome, run
 from collie.campaign.reproduce import Bundle, CountersAtDiscovery, Plan, Reproduced
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
-from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.hosts.session import Archive
 from collie.hosts.testbed import HostsTestbed
 from collie.inventory.fingerprint import Fingerprint, HostDifference

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom, Verdict
+from collie.detect.thresholds import Thresholds
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.testing.fakes import FakeTestbed, Planted

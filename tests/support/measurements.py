@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collie.detect.bounds import Bound
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
+from collie.detect.thresholds import Thresholds
 from collie.workloads.workload import Workload
 
 LINE = Bound(100e9, 10e6, "specification")

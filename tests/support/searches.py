@@ -7,8 +7,8 @@ from collie.campaign.run import Campaign
 from collie.campaign.single_run import Case, SingleRunSession
 from collie.campaign.summary import Summary
 from collie.detect.bounds import Calibration
-from collie.detect.judge import Thresholds
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.search.foreseen import ForeseenAnomaly
 from collie.search.recipe import Recipe, StrategyName
 from collie.store.memory import MemoryStore

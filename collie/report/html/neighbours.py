@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from collie.detect.measurement import Victim
-from collie.readings.victim import VICTIM_BYTES
+from collie.detect.victims import VICTIM_BYTES
 from collie.report.html.finding import AnomalyView
 from collie.report.html.readings import CounterComparison
 from collie.report.quantities import rate

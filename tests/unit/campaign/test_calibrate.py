@@ -7,7 +7,7 @@ from collie.campaign.calibrate import DENSE_SIZES, SIZES, plain_traffic
 from collie.campaign.single_run import SingleRunSession
 from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration
-from collie.detect.judge import Thresholds
+from collie.detect.thresholds import Thresholds
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink
 from collie.workloads.workload import Opcode, QpType

@@ -9,9 +9,9 @@ from collie.app.diagnoses import drive
 from collie.campaign.diagnose import Diagnosis, changed_values, suspected_set
 from collie.campaign.single_run import SingleRunSession
 from collie.detect.bounds import Calibration
-from collie.detect.judge import Thresholds
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.ports import RunResult
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted

@@ -12,10 +12,10 @@ from collie.campaign.events import RunFinished
 from collie.campaign.history import HISTORY, probe_after, tracing
 from collie.campaign.measure import Measurer
 from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration
-from collie.detect.judge import Thresholds
 from collie.detect.measurement import Watch
 from collie.detect.reading import RunReading
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted

@@ -10,9 +10,9 @@ from collie.campaign.budget import Budget
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
 from collie.campaign.phases import with_places
 from collie.detect.bounds import Calibration
-from collie.detect.judge import Loss, Thresholds
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Loss, Thresholds
 from collie.errors import StoreError, TestbedError
 from collie.ports import OUTAGE, HostLost, Measured, RunResult, SetupFailed
 from collie.report.terminal.summary import render_summary

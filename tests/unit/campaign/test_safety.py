@@ -16,8 +16,9 @@ from collie.content.catalogs import load_catalog
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import NOTHING_EXPECTED, Calibration
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, cut_short
+from collie.detect.thresholds import Thresholds
 from collie.errors import PortShared, UsageError
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import CampaignHeader, ForeignUse, Measured

@@ -15,11 +15,11 @@ from collie.campaign.observations import ConfirmedAnomaly, Observation
 from collie.campaign.summary import Summary
 from collie.campaign.triage import Triage
 from collie.detect.bounds import Bounds, Calibration
-from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
-from collie.search.anomaly import Anomaly, KnownAnomalies
+from collie.search.anomaly import Anomaly, KnownAnomalies, LikelySame
 from collie.search.strategy import Answer
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
@@ -153,6 +153,17 @@ def test_what_waits_at_the_end_names_the_explained_anomaly_that_it_most_likely_i
     assert unlike.anomaly.likely_same_as is None
 
 
+def test_a_likely_cause_that_a_smaller_budget_left_on_record_goes_when_the_explanation_has_begun() -> None:
+    store = MemoryStore(HEADER)
+    triage, explained = triage_with_one_explained(store)
+    begun = replace(explained.anomaly, id="a2", complete=False)
+    triage.keep(begun)
+    store.add_anomaly(replace(begun, likely_same_as=LikelySame(explained.anomaly.id, 0.9)))
+    triage.note_likely_causes()
+    assert {anomaly.id: anomaly for anomaly in store.anomalies()} == triage.found
+    assert triage.found["a2"] == begun
+
+
 def test_what_is_familiar_is_explained_while_the_search_finds_nothing_new() -> None:
     triage, explained = triage_with_one_explained()
     familiar = ConfirmedAnomaly(FIRST, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"))
@@ -202,13 +213,13 @@ def test_of_what_is_new_the_least_familiar_is_explained_first_however_often_anot
     assert triage.due(9, lambda _explanations: False) is beyond
 
 
-def triage_with_one_explained() -> tuple[Triage, ConfirmedAnomaly]:
-    store, testbed = MemoryStore(HEADER), FakeTestbed((Planted(LOOPBACK),))
-    found = search(testbed, store=store, budget=Budget(runs=60)).anomalies[0]
-    run = next(run for run in store.runs() if run.run == found.found_at_run)
+def triage_with_one_explained(store: MemoryStore | None = None) -> tuple[Triage, ConfirmedAnomaly]:
+    searched, testbed = MemoryStore(HEADER), FakeTestbed((Planted(LOOPBACK),))
+    found = search(testbed, store=searched, budget=Budget(runs=60)).anomalies[0]
+    run = next(run for run in searched.runs() if run.run == found.found_at_run)
     assert isinstance(run.result, Measured)
     assert run.verdict is not None
-    empty = MemoryStore(HEADER)
+    empty = store or MemoryStore(HEADER)
     bounds = Bounds(testbed.specification, Calibration(), SPACE)
     measurer = Measurer(
         testbed, empty, bounds, Thresholds(), Budget(), ListSink(), levels=Levels({"pressure": 100.0}, ())

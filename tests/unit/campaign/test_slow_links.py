@@ -12,9 +12,9 @@ from collie.campaign.calibrate import plain_load, plan
 from collie.campaign.single_run import SingleRunSession
 from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration
-from collie.detect.judge import Loss, Thresholds
 from collie.detect.measurement import GeneratorHealth, Measurement
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Loss, Thresholds
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op

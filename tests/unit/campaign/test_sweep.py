@@ -8,8 +8,8 @@ from typing import Any
 from collie.campaign.single_run import SingleRunSession
 from collie.campaign.sweep import Point, Sweep, cliffs, point_of, sweep
 from collie.detect.bounds import Calibration
-from collie.detect.judge import Thresholds
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op

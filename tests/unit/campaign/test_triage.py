@@ -11,7 +11,7 @@ from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Suspicion
 from collie.campaign.triage import Triage
 from collie.detect.bounds import Bounds, Calibration
-from collie.detect.judge import Thresholds
+from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.search.anomaly import KnownAnomalies
 from collie.store.memory import MemoryStore

@@ -18,10 +18,11 @@ from collie.detect.bounds import (
     at_own_mtu,
     at_sink,
 )
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import HostMeasurement, Latency, Measurement
 from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 from tests.support.measurements import LINE, ONE_WAY, measurement, verdict
 

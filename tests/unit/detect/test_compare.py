@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from collie.detect.compare import Change, Comparison, Side, compare
-from collie.detect.judge import Thresholds
 from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
 from collie.detect.reading import RunReading, Sign, resolution, sign_of, typical
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.detect.thresholds import Thresholds
 from collie.errors import UsageError
 
 LIMITS = resolution(Thresholds())

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
 from collie.detect.symptom import Symptom, Verdict
+from collie.detect.thresholds import Thresholds
 from collie.workloads.workload import Direction, Workload
 from tests.support.measurements import LINE, measurement, verdict
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from collie.detect.bounds import Bound
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import GeneratorHealth, Latency, Measurement
 from collie.detect.symptom import Symptom, Verdict
+from collie.detect.thresholds import Thresholds
 from collie.workloads.workload import Workload
 from tests.support.measurements import LINE, measurement
 

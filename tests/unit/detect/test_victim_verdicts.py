@@ -8,9 +8,10 @@ import pytest
 
 from collie.campaign.siblings import delivered
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, Calibration
-from collie.detect.judge import Loss, Thresholds, can_be_late, judge
+from collie.detect.judge import can_be_late, judge
 from collie.detect.measurement import GeneratorHealth, Latency, Measurement, Victim
 from collie.detect.symptom import Symptom, Verdict
+from collie.detect.thresholds import Loss, Thresholds
 from collie.workloads.workload import Workload
 from tests.support.measurements import LINE, ONE_WAY, measurement
 

@@ -11,8 +11,9 @@ from collie.campaign.hardships import Hardships, Outliers
 from collie.content.catalogs import load_catalog
 from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import Bound
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import Measurement
+from collie.detect.thresholds import Thresholds
 from collie.errors import UsageError
 from collie.fleet.fault import Fault, FaultKind
 from collie.ports import Measured

@@ -11,7 +11,8 @@ from collie.content.catalogs import load_catalog
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import Bounds, Calibration
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
+from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.simulator.hardware import Subsystem
 from collie.simulator.model import SteadyState, evaluate, evaluate_many

@@ -14,8 +14,9 @@ from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.counters.series import is_stable
 from collie.detect.bounds import Bound
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import Latency, Measurement
+from collie.detect.thresholds import Thresholds
 from collie.errors import ContentError, UsageError
 from collie.ports import Measured, RunResult, SetupFailed, Unsupported
 from collie.simulator.mechanism import Mechanism

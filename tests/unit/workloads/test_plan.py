@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from collie.detect.bounds import Bound, Bounds, Calibration
-from collie.detect.judge import Thresholds, judge
+from collie.detect.judge import judge
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.plain import plain_sibling
+from collie.detect.thresholds import Thresholds
 from collie.workloads.constraint import VERBS
 from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.plan import flows, hosts, is_peer, shares, sinks
