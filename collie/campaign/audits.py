@@ -15,7 +15,7 @@ from collie.campaign.observations import ConfirmedAnomaly, Suspicion
 from collie.campaign.triage import Triage
 from collie.detect.symptom import Verdict
 from collie.ports import Measured, RunRecord
-from collie.search.anomaly import chance_of_next
+from collie.search.anomaly import KnownAnomalies, chance_of_next
 from collie.search.draws import draw_inside
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
@@ -30,13 +30,16 @@ _UNLIKELY = 0.05
 
 
 class Audits:
-    """The audits of one campaign."""
+    """The audits of one campaign. `known` are the anomalies that were known before it."""
 
-    def __init__(self, measurer: Measurer, triage: Triage, explainer: Explainer, space: Space) -> None:
+    def __init__(
+        self, measurer: Measurer, triage: Triage, explainer: Explainer, space: Space, known: KnownAnomalies
+    ) -> None:
         self._measurer = measurer
         self._triage = triage
         self._explainer = explainer
         self._space = space
+        self._known = known
 
     async def measure(
         self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload
@@ -50,13 +53,13 @@ class Audits:
             raise
 
     def draw(self, confirmed: ConfirmedAnomaly) -> Workload | None:
-        """Return a workload drawn inside an explanation and outside all others, if there is one."""
+        """Return a workload drawn inside an explanation and outside all other known sets, if there is one."""
         anomaly = confirmed.anomaly
         others = [each.anomaly.mfs for each in self._triage.with_set if each is not confirmed]
         rng = Random(f"{stable_text(anomaly.workload)} {confirmed.audits}")
         for _ in range(_DRAWS):
             drawn = draw_inside(self._space, anomaly.mfs, anomaly.workload, rng)
-            if not any(other.covers(drawn) for other in others):
+            if not any(other.covers(drawn) for other in others) and not self._known.covers(drawn):
                 return drawn
         return None
 

@@ -122,7 +122,7 @@ class SearchLoop:
         self._proposals = Proposals(strategy, space, recipe, known, self._triage)
         self._confirmer = Confirmer(measurer, self._triage, strategy, space, recipe, self._trust, sink, self._drive)
         self._explainer = Explainer(measurer, self._triage, known, space, recipe, self._trust, sink, self._drive)
-        self._audits = Audits(measurer, self._triage, self._explainer, space)
+        self._audits = Audits(measurer, self._triage, self._explainer, space, known.copy())
         self._transfer = Transfer(measurer, self._triage, space, known, foreseen, phases=recipe.phases > 1)
         self._carry_over = CarryOver(measurer)
 

@@ -174,6 +174,10 @@ class KnownAnomalies:
     def __init__(self, sets: Iterable[Mfs] = ()) -> None:
         self._sets = list(sets)
 
+    def copy(self) -> KnownAnomalies:
+        """Return the sets known now, to which later ones are not added."""
+        return KnownAnomalies(self._sets)
+
     def add(self, mfs: Mfs) -> None:
         """Add a set."""
         self._sets.append(mfs)

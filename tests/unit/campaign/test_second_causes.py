@@ -70,7 +70,11 @@ class EveryState(MemoryStore):
 
 
 def campaign(
-    planted: Sequence[Planted], proposals: Sequence[Workload], store: MemoryStore | None = None, audits: int = 0
+    planted: Sequence[Planted],
+    proposals: Sequence[Workload],
+    store: MemoryStore | None = None,
+    audits: int = 0,
+    known: Sequence[Mfs] = (),
 ) -> tuple[Summary, ListSink]:
     testbed, sink = FakeTestbed(planted), ListSink()
     store = store or MemoryStore(HEADER)
@@ -78,7 +82,7 @@ def campaign(
     measurer = Measurer(testbed, store, bounds, Thresholds(), Budget(runs=250), sink)
     strategy = Scripted(list(proposals))
     recipe = replace(AT_THE_END, audits=audits)
-    return SearchLoop(measurer, store, strategy, SPACE, recipe, sink, KnownAnomalies(())).run(), sink
+    return SearchLoop(measurer, store, strategy, SPACE, recipe, sink, KnownAnomalies(known)).run(), sink
 
 
 def controls(sink: ListSink, until: object) -> list[Workload]:
@@ -137,6 +141,15 @@ def test_a_search_that_finds_nothing_new_looks_inside_its_sets() -> None:
     assert first.mfs == LOOPBACK
     assert LOOPBACK.covers(second.found_as)
     assert set(SGES.conditions) <= set(second.mfs.conditions)
+
+
+def test_it_does_not_look_where_an_anomaly_was_known_before() -> None:
+    worse = Planted(INNER, severity=0.8)
+    summary, sink = campaign([worse, Planted(LOOPBACK, severity=0.02)], [FIRST], audits=1, known=[INNER])
+    assert [anomaly.mfs for anomaly in summary.anomalies] == [LOOPBACK]
+    audited = [each.record.workload for each in sink.of(RunFinished) if each.record.purpose == "audit"]
+    assert audited
+    assert not any(INNER.covers(workload) for workload in audited)
 
 
 def test_what_waits_at_the_end_names_the_explained_anomaly_that_it_most_likely_is() -> None:
