@@ -53,6 +53,8 @@ def _condition(broken: dict[str, Any]) -> str:
 def _reproduced(anomaly: Path, repeat: int, *, controls: bool) -> dict[str, Any]:
     words = ["reproduce", str(anomaly), "--repeat", str(repeat), "--format", "json", *["--controls"] * controls]
     done = subprocess.run([sys.executable, "-m", "collie", *words], stdout=subprocess.PIPE, check=False)
+    if not done.stdout:  # the error was printed
+        raise click.ClickException(f"collie {' '.join(words)} ended with exit status {done.returncode}")
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
