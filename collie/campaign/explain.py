@@ -161,7 +161,12 @@ class Explainer:
             waiting.workload, waiting.verdict = joined.suspect, typical
             waiting.measurement = self._measurer.judgement.measurement(joined.suspect) or waiting.measurement
             waiting.anomaly = dataclasses.replace(
-                anomaly, workload=joined.suspect, reason=typical.reason, severity=typical.severity, host=typical.host
+                anomaly,
+                workload=joined.suspect,
+                symptom=joined.symptom or anomaly.symptom,
+                reason=typical.reason,
+                severity=typical.severity,
+                host=typical.host,
             )
             self._triage.keep(waiting.anomaly)
         else:

@@ -124,6 +124,15 @@ def test_a_second_cause_behind_a_covered_anomaly_takes_its_place_and_is_explaine
     assert [each.workload for each in store.states if each.id == "a2" and not each.complete] == [COVERED, ran[0]]
 
 
+def test_a_second_cause_that_takes_the_place_of_a_covered_anomaly_has_its_own_symptom() -> None:
+    slow = Planted(LOOPBACK, symptom=Symptom.LOW_THROUGHPUT, severity=0.5)
+    summary, _ = campaign([slow, Planted(SGES, symptom=Symptom.COMPLETION_ERRORS)], [FIRST, COVERED])
+    assert [(each.symptom, each.mfs) for each in summary.anomalies] == [
+        (Symptom.LOW_THROUGHPUT, LOOPBACK),
+        (Symptom.COMPLETION_ERRORS, SGES),
+    ]
+
+
 def test_a_second_cause_that_needs_the_same_conditions_is_explained_inside_the_first_set() -> None:
     worse = Planted(INNER, severity=0.8)
     summary, sink = campaign([worse, Planted(LOOPBACK, severity=0.02)], [FIRST, COVERED])
