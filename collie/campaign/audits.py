@@ -24,7 +24,7 @@ PURPOSE = "audit"
 """Purpose of a run that tests an explanation."""
 
 _DRAWS = 20
-"""Limit on draws of a workload that no other set covers."""
+"""Draws of a workload that no other set covers."""
 _UNLIKELY = 0.05
 """Chance of two healthy runs inside a set at its show rate, below which they contradict it."""
 
@@ -53,15 +53,22 @@ class Audits:
             raise
 
     def draw(self, confirmed: ConfirmedAnomaly) -> Workload | None:
-        """Return a workload drawn inside an explanation and outside all other known sets, if there is one."""
+        """Return a workload drawn inside an explanation and outside what was known before, if there is one.
+
+        It lies outside the other explanations, if any does: then what it shows tells of this one alone.
+        """
         anomaly = confirmed.anomaly
         others = [each.anomaly.mfs for each in self._triage.with_set if each is not confirmed]
         rng = Random(f"{stable_text(anomaly.workload)} {confirmed.audits}")
+        shared = None
         for _ in range(_DRAWS):
             drawn = draw_inside(self._space, anomaly.mfs, anomaly.workload, rng)
-            if not any(other.covers(drawn) for other in others) and not self._known.covers(drawn):
+            if self._known.covers(drawn):
+                continue
+            if not any(other.covers(drawn) for other in others):
                 return drawn
-        return None
+            shared = shared or drawn
+        return shared
 
     async def holds(self, lane: Lane, confirmed: ConfirmedAnomaly, record: RunRecord, verdict: Verdict | None) -> bool:
         """Return whether an explanation stands after an audit. One far worse than the set predicts is a suspicion.

@@ -111,7 +111,6 @@ class Explainer:
             fresh_shows=extracted.fresh_shows,
             telling=telling,
             hint=hint,
-            revised=(*anomaly.revised, anomaly.mfs) if anomaly.complete else anomaly.revised,
         )
         self._triage.explained(confirmed)
         self._sink.on_event(AnomalyExplained(confirmed.anomaly))
@@ -203,9 +202,8 @@ class Explainer:
         if not runs or binom.cdf(shows, runs, chance_of_next(anomaly.fresh_shows, anomaly.fresh_runs)) < _UNLIKELY:
             return False
         self._triage.contradicted(explained)
-        explained.anomaly = dataclasses.replace(
-            anomaly, mfs=mfs, fresh_runs=runs, fresh_shows=shows, revised=(*anomaly.revised, anomaly.mfs)
-        )
+        revised = explained.anomaly.revised
+        explained.anomaly = dataclasses.replace(anomaly, mfs=mfs, fresh_runs=runs, fresh_shows=shows, revised=revised)
         self._triage.explained(explained)
         self._sink.on_event(AnomalyExplained(explained.anomaly))
         return True

@@ -133,7 +133,8 @@ class SearchLoop:
             ended = self._measurer.scheduler.drive({lane: self._search(lane) for lane in self._measurer.lanes})
             spent = next((what for what in ended.values() if what), None)
             # A pair can be lost after the other pairs have returned. They begin again to finish its work.
-            if spent or not (self._proposals.again or self._triage.suspicions or self._triage.waiting):
+            waiting = self._triage.suspicions or self._triage.waiting or self._transfer.waiting
+            if spent or not (self._proposals.again or waiting):
                 self._measurer.scheduler.settle()
                 self._triage.note_likely_causes()
                 return self.summary(spent or "coverage")
@@ -159,7 +160,7 @@ class SearchLoop:
                         self._triage.quiet = 0
                         self._triage.recall()
                     self._skipped_in_a_row = 0 if measured else self._skipped_in_a_row + 1
-                    if self._recipe.audits and self._fruitless >= 1.0:
+                    if measured and self._recipe.audits and self._fruitless >= 1.0:
                         await self._look_inside(lane)
             while self._triage.waiting:
                 await self._explain(lane, self._triage.waiting[0])
@@ -289,17 +290,17 @@ class SearchLoop:
         if confirmed is None:
             return
         if (drawn := self._audits.draw(confirmed)) is None:
-            confirmed.audits += 1  # others cover it all
+            confirmed.audits += 1  # what was known before covers it all
             return
         await self._revise(lane, confirmed, *await self._audits.measure(lane, confirmed, drawn))
 
     async def _revise(
         self, lane: Lane, confirmed: ConfirmedAnomaly, record: RunRecord, verdict: Verdict | None
     ) -> None:
-        """Explain an anomaly anew if an audit contradicts its explanation."""
+        """Let an anomaly wait for a new explanation if an audit contradicts the one that it has."""
         if not await self._audits.holds(lane, confirmed, record, verdict):
             self._triage.contradicted(confirmed)
-            await self._explain(lane, confirmed)
+            self._triage.explain_next(confirmed)
 
     def _suspicion_for(self, lane: Lane) -> Suspicion | None:
         return self._triage.suspicion_for(lane, alone=self._searching == 1)
@@ -334,7 +335,7 @@ class SearchLoop:
         try:
             explained = await self._explainer.explain(lane, confirmed)
         except (SetAside, LaneLost):
-            self._triage.abandon(confirmed)
+            self._triage.explain_next(confirmed)
             raise
         if not explained.complete:
             return

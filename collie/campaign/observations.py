@@ -74,7 +74,7 @@ class ConfirmedAnomaly(Observation):
         audits: number of runs that test its explanation.
         covered: number of proposals that its explanation covers.
         severity_alone: severity of the simplest workload, where hardly another cause adds to it.
-        abandoned: whether the pair that was explaining it was lost or set aside.
+        is_next: whether its explanation comes first, because its pair was lost or an explanation was withdrawn.
     """
 
     anomaly: Anomaly
@@ -82,7 +82,7 @@ class ConfirmedAnomaly(Observation):
     audits: int = 0
     covered: int = 0
     severity_alone: float = 0.0
-    abandoned: bool = False
+    is_next: bool = False
 
 
 @dataclass(frozen=True, slots=True)

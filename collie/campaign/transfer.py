@@ -90,17 +90,21 @@ class Transfer:
 
     def _trials(self, lane: Lane, foreseen: ForeseenAnomaly) -> Iterator[Workload]:
         """Yield workloads that may show it, plainest first. Those drawn fit the set-up that stands, if any can."""
-        held = [workload for workload in foreseen.workloads if not self._space.complaints(workload)]
+        held = [each for each in dict.fromkeys(foreseen.workloads) if not self._space.complaints(each)]
         yield from held
         inside = next((workload for workload in held if foreseen.mfs.covers(workload)), None)
         if inside is None:
             return
         rng = Random(stable_text(inside))
+        tried = set(held)
         for _ in range(_DRAWS):
             fits = answers(self._space, inside, lane.set_up)
             set_up = lane.set_up if fits else None
             # What the set leaves free is plain, because elsewhere another cause may show.
-            yield draw_inside(self._space, foreseen.mfs, inside, rng, rest_plain=True, on=set_up)
+            drawn = draw_inside(self._space, foreseen.mfs, inside, rng, rest_plain=True, on=set_up)
+            if drawn not in tried:
+                tried.add(drawn)
+                yield drawn
 
     def _on(self, lane: Lane, workload: Workload) -> PhaseOf | None:
         return standing_or_new(lane, self._space, workload) if self._phases else None

@@ -102,7 +102,8 @@ class Triage:
         covered = self._known.covers(sick.workload) or self._shows_everywhere(sick)
         if suspected or covered or self._is_unexplained(sick):
             return False
-        alike = [each for each in self.suspicions if not each.taken and self._is_sighting(each, sick)]
+        free = (each for each in self.suspicions if not each.taken and each.foreseen is None)
+        alike = [each for each in free if self._is_sighting(each, sick)]
         sick.repetitions += [observation for each in alike for observation in each.proposals]
         self.suspicions = [sick, *(each for each in self.suspicions if each not in alike)]
         return True
@@ -155,7 +156,7 @@ class Triage:
         also begins after the search was `fruitless` for as long as an explanation takes, in units of that time. For a
         familiar anomaly that time doubles with each of them, because most show no other cause.
         """
-        if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
+        if self.waiting and (self.waiting[0].is_next or not explain_after_sightings):
             return self.waiting[0]
         if (foreseen := next((each for each in self.waiting if each.foreseen is not None), None)) is not None:
             return foreseen  # its explanation costs little, and later known anomalies may lie inside
@@ -178,9 +179,8 @@ class Triage:
 
     @contextmanager
     def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
-        """Take up a waiting anomaly, or an anomaly whose explanation was contradicted."""
-        if confirmed in self.waiting:
-            self.waiting.remove(confirmed)
+        """Take up a waiting anomaly."""
+        self.waiting.remove(confirmed)
         self._being_explained.append(confirmed)
         try:
             yield
@@ -200,9 +200,9 @@ class Triage:
             finally:
                 self.waiting.insert(place, confirmed)
 
-    def abandon(self, confirmed: ConfirmedAnomaly) -> None:
-        """Put an anomaly back at the front of the queue, when its pair stops explaining it."""
-        confirmed.abandoned = True
+    def explain_next(self, confirmed: ConfirmedAnomaly) -> None:
+        """Put an anomaly at the front of the queue: its pair stopped explaining it, or its explanation is withdrawn."""
+        confirmed.is_next = True
         self.waiting.insert(0, confirmed)
 
     def explained(self, confirmed: ConfirmedAnomaly) -> None:
@@ -293,9 +293,11 @@ class Triage:
         return confirmed in self._explained
 
     def contradicted(self, confirmed: ConfirmedAnomaly) -> None:
-        """Withdraw an explanation."""
+        """Withdraw an explanation. What is on record of the anomaly claims it no more."""
         self._known.remove(self._widened(confirmed.anomaly))
         self._explained.remove(confirmed)
+        confirmed.anomaly = confirmed.anomaly.without_explanation()
+        self.keep(confirmed.anomaly)
 
     def sight(self, workload: Workload) -> None:
         """Add a sighting for a skipped proposal."""

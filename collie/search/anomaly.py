@@ -98,6 +98,11 @@ class Anomaly:
         trials, passed = self.trials + 1, self.passed + 1
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
 
+    def without_explanation(self) -> Anomaly:
+        """Return the anomaly after a measurement contradicted its explanation."""
+        open_again = replace(self, mfs=Mfs(()), complete=False, trials=0, passed=0, confidence=None)
+        return replace(open_again, fresh_runs=0, fresh_shows=0, revised=(*self.revised, self.mfs))
+
     @property
     def set_up(self) -> SetUp | None:
         """The set-up that it needs, after the phases that bring it. None: any set-up of its own."""
