@@ -161,6 +161,15 @@ def test_it_does_not_look_where_an_anomaly_was_known_before() -> None:
     assert not any(INNER.covers(workload) for workload in audited)
 
 
+def test_it_looks_inside_a_set_that_lies_within_another_one() -> None:
+    worse = Planted(INNER, severity=0.8)
+    _, sink = campaign([worse, Planted(LOOPBACK, severity=0.02)], [FIRST], audits=1)
+    inner = next(each for each in sink.of(AnomalyExplained) if set(SGES.conditions) <= set(each.anomaly.mfs.conditions))
+    later = sink.events[sink.events.index(inner) :]
+    runs = [each.record for each in later if isinstance(each, RunFinished)]
+    assert any(inner.anomaly.mfs.covers(run.workload) for run in runs if run.purpose == "audit")
+
+
 def test_what_waits_at_the_end_names_the_explained_anomaly_that_it_most_likely_is() -> None:
     triage, explained = triage_with_one_explained()
     like = ConfirmedAnomaly(FIRST, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"))

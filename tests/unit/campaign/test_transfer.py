@@ -94,6 +94,15 @@ def test_a_set_that_the_space_leaves_out_is_said_not_to_have_been_tried() -> Non
     assert "Known elsewhere and beyond what can run here: a8." in render_summary(HEADER, summary, 1.0)
 
 
+def test_no_workload_of_a_known_anomaly_runs_twice() -> None:
+    twice = ForeseenAnomaly("a1", LOOPBACK, (SPACE.base.with_(loopback=True),) * 2)
+    store = MemoryStore(HEADER)
+    search(FakeTestbed(()), foreseen=(twice,), store=store, budget=Budget(runs=40))
+    looked = [run.workload for run in store.runs() if run.purpose == PURPOSE]
+    assert looked
+    assert len(looked) == len(set(looked))
+
+
 class _Fleeting(FakeTestbed):
     """Shows an anomaly in the first run of a workload, and in no other."""
 

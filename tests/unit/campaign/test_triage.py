@@ -101,3 +101,25 @@ def test_the_first_covered_proposals_are_audits_and_then_one_of_ten() -> None:
             audits.append(number)
     assert audits == [1, 2, 10, 20, 30]
     assert triage.to_audit(INSIDE, 0) is None
+
+
+def test_an_explanation_that_was_contradicted_is_claimed_no_more_and_comes_next() -> None:
+    triage, known, _ = explained(LOOPBACK, complete=True)
+    (confirmed,) = triage.with_set
+    triage.contradicted(confirmed)
+    triage.explain_next(confirmed)
+    (anomaly,) = triage.found.values()
+    assert (anomaly.complete, anomaly.mfs, anomaly.trials, anomaly.fresh_runs) == (False, Mfs(()), 0, 0)
+    assert anomaly.revised[-1] == LOOPBACK
+    assert not known.covers(INSIDE)
+    assert triage.due(1000, lambda _: False) is confirmed
+
+
+def test_a_sick_sibling_takes_no_anomaly_that_is_known_elsewhere() -> None:
+    triage, _, suspicion = explained(Mfs(()), complete=False)
+    elsewhere = replace(suspicion, foreseen=LOOPBACK)
+    alike = replace(suspicion)
+    triage.suspicions += [elsewhere, alike]
+    sick = replace(suspicion, workload=SPACE.base)
+    assert triage.put_first(sick)
+    assert triage.suspicions == [sick, elsewhere]
