@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from collie.campaign.lanes import Lane
-from collie.detect.bounds import Bound, at_best_port
+from collie.detect.bounds import Bound
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.detect.thresholds import Loss
@@ -64,5 +64,4 @@ def delivered(workload: Workload, measurement: Measurement, loss_of: Loss = Loss
 
 def best_rate(workload: Workload, measurement: Measurement) -> float | None:
     """Return the bits/s of the busiest receiving port, or None without a reading above zero."""
-    received = delivered(workload, measurement)
-    return (at_best_port(workload, received).bps or None) if received else None
+    return max((bound.bps for bound in delivered(workload, measurement).values()), default=None) or None

@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
@@ -37,7 +38,7 @@ from collie.detect.brackets import latencies_of, range_of
 from collie.detect.links import LinkLatency
 from collie.detect.measurement import Latency
 from collie.detect.plain import curve_of, plain_workloads, remembered_siblings
-from collie.workloads.plan import shares, streams
+from collie.workloads.plan import streams
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Opcode, QpType, Workload, reader
 
@@ -123,16 +124,6 @@ def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
 def at_own_mtu(workload: Workload, bps: float, source: str, detail: str = "") -> Bound:
     """Return a bound on bits/s with the packets/s that result at the workload's MTU."""
     return Bound(bps, bps / 8 * packets_per_byte(workload), source, detail)
-
-
-def at_best_port(workload: Workload, measured: Mapping[str, Bound]) -> Bound:
-    """Return the most that one port carried: to one receiving host, or to all hosts of one sender."""
-    parts = shares(workload)
-    sharing = [bound for sink, bound in measured.items() if parts[sink] < 1.0]
-    ports = [bound for sink, bound in measured.items() if parts[sink] == 1.0]
-    if sharing:
-        ports.append(replace(sharing[0], bps=sum(b.bps for b in sharing), pps=sum(b.pps for b in sharing)))
-    return max(ports, key=lambda bound: bound.bps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +246,9 @@ class Bounds:
         return self.is_outpaced(workload) or workload in self._plain
 
     def learn(self, sibling: Workload, measured: Mapping[str, Bound]) -> None:
-        """Add one run of a sibling, at the best of its ports."""
+        """Add one run of a sibling, at the busiest of its ports."""
         if measured:
-            best = at_best_port(sibling, measured)
+            best = max(measured.values(), key=attrgetter("bps"))
             runs = self._siblings.setdefault(sibling, [])
             runs.append(best)
             self._alike.setdefault(_shared(sibling), {})[sibling] = _median(runs)
@@ -327,7 +318,7 @@ class Bounds:
         """Whether a workload's sibling can carry what the plain workload carries."""
         sibling, base = self.sibling(workload), self._plain[0]
         return (
-            (sibling.requesters, sibling.responders, sibling.remote) == (base.requesters, base.responders, base.remote)
+            sibling.remote == base.remote
             and sibling.qps >= base.qps
             and min(sibling.messages) >= max(base.messages)
             and sibling.bytes_outstanding >= base.bytes_outstanding

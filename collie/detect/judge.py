@@ -230,10 +230,16 @@ def _arrivals(run: _Run, field: str, threshold: float, symptom: Symptom, text: s
 
 
 def _unfairness(run: _Run) -> Verdict | None:
-    share, threshold = run.measurement.health.slowest_qp_share, run.thresholds.qp_deficit
-    if share is None or 1.0 - share <= threshold:
+    health, threshold = run.measurement.health, run.thresholds.qp_deficit
+    shares = {
+        "the slowest queue pair does {} less than the mean of its flow": health.slowest_qp_share,
+        "the slowest of several hosts does {} less than the mean of those at the same port": health.slowest_flow_share,
+    }
+    known = [(share, text) for text, share in shares.items() if share is not None]
+    share, text = min(known, default=(1.0, ""))
+    if 1.0 - share <= threshold:
         return None
-    text = f"the slowest queue pair does {1.0 - share:.1%} less than the queue pairs of its flow do on average"
+    text = text.format(f"{1.0 - share:.1%}")
     return run.concluded(Symptom.UNFAIRNESS, text, 1.0 - share, sinks(run.workload)[0], (1.0 - share) / threshold)
 
 

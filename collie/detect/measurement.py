@@ -47,6 +47,8 @@ class GeneratorHealth:
         completion_errors: number of failed completions, by name of the status in the verbs API.
         qp_rate_ratio: slowest over fastest queue pair since the start of traffic.
         slowest_qp_share: upper limit of the slowest queue pair's rate in the window, as a share of its flow's mean.
+        slowest_flow_share: the slowest flow's rate in the window, as a share of the mean of the flows between one host
+            and its several partners. None with one partner.
         cpu_wait_ratio: share of the window in which a generator was ready to run and had no CPU, the largest of the
             hosts.
         data_path: `native` or `pyverbs`, or both with a comma if hosts differ.
@@ -62,6 +64,7 @@ class GeneratorHealth:
     completion_errors: Mapping[str, int] = field(default_factory=dict)
     qp_rate_ratio: float | None = None
     slowest_qp_share: float | None = None
+    slowest_flow_share: float | None = None
     cpu_wait_ratio: float | None = None
     data_path: str | None = None
     queue_fill_ratio: float | None = None

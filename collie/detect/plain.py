@@ -14,7 +14,7 @@ from collie.workloads.workload import QpType, Workload
 
 MAX_SIBLING_QPS = 16
 _REMEMBERED_SIBLINGS = 8192
-_ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages", "offered_bps")
+_ALWAYS_KEPT = ("remote", "qp_type", "opcode", "more_opcodes", "messages")
 _CURVE_STEP = 2
 """Every such step of the ladder of message sizes is a point of a curve."""
 _LOAD_STEP = 5
@@ -25,13 +25,15 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
     """Return the workload's plain sibling.
 
     Dimensions that the space marks `keep_in_sibling` stay: traffic in one direction is no reference for a host whose
-    single CPU drives both directions.
+    single CPU drives both directions. Between one pair of ports it has in flight, and is offered, what the busiest host
+    has with all its partners: a port carries as much for several partners as for one (ADR 31).
     """
     space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
     kept |= {name: workload.get(name) for name in _ALWAYS_KEPT}
-    qps = min(workload.qps, MAX_SIBLING_QPS)
-    outstanding = workload.qps * workload.send_wq_depth
+    kept["offered_bps"] = workload.offered_bps * workload.partners
+    qps = min(workload.qps * workload.partners, MAX_SIBLING_QPS)
+    outstanding = workload.qps * workload.partners * workload.send_wq_depth
     depth = max(
         1, min(outstanding // qps, _deepest(space, workload))
     )  # rounded down: a bound from more bytes in flight is too high

@@ -153,7 +153,7 @@ _FIGURES = {
     Symptom.RNR_STORM: "{:.0%} of the messages",
     Symptom.LOSS: "{:.2%} of its packets",
     Symptom.RETRANSMISSION: "{:.1%} of the packets",
-    Symptom.UNFAIRNESS: "{:.1%} less than the queue pairs of its flow",
+    Symptom.UNFAIRNESS: "{:.1%} less than the mean",
     Symptom.STALL: "{:.0%} of the window",
     Symptom.LATENCY: "{:.0%} of the latency",
     Symptom.VICTIM_LOSS: "{:.0%} of its throughput",

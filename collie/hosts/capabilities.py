@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from collie.agent.memory import USABLE_PART
 from collie.hosts.host_info import DeviceInfo, HostInfo, RdmaPort
-from collie.inventory.hosts import Host
+from collie.inventory.hosts import Host, Pair
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Connection, Memory, QpType
 
@@ -43,10 +43,14 @@ the PCI device, which is the network driver for bnxt_re and irdma.
 
 def capabilities(group: Sequence[tuple[Host, HostInfo, RdmaPort]]) -> Capabilities:
     """Return the common capabilities of hosts that measure together."""
-    partners = len(group) - 1
-    alone = f"{len(group)} hosts measure together"
-    found = [Restriction(name, alone, at_most=partners) for name in ("requesters", "responders")]
-    endpoints = Tally(host.machine for host, _, _ in group)
+    hosts = [host for host, _, _ in group]
+    together = f"{len(group)} hosts measure together"
+    partners, why = len(group) - 1, together
+    if Pair(hosts[0], hosts[1], tuple(hosts[2:])).is_multi_rail:
+        partners, why = 1, "the devices are rails of two hosts"
+    found = [Restriction(name, why, at_most=partners) for name in ("requesters", "responders")]
+    found.append(Restriction("rails", together, at_most=len(group) // 2))
+    endpoints = Tally(host.machine for host in hosts)
     for host, info, port in group:
         found += _of_host(host, info, port, endpoints[host.machine])
     return Capabilities(tuple(found))

@@ -36,7 +36,7 @@ _STOP_SECONDS = 10.0
 """Deadline of `stop` beyond its drain."""
 _VERIFY_SECONDS = 60.0
 """Deadline. An emulated CPU compares only some 50 MB/s."""
-_TOPOLOGY = ("requesters", "responders", "remote")
+_TOPOLOGY = ("requesters", "responders", "rails", "remote")
 
 
 class FlowPlan:

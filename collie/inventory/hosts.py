@@ -131,7 +131,8 @@ class Host:
 class Pair:
     """Two hosts that measure together: role A requests from or sends to role B. `others` have the roles C, D, ...
 
-    Both may be devices of one host: their traffic leaves by one port and returns by the other.
+    Both may be devices of one host: their traffic leaves by one port and returns by the other. Devices of two hosts in
+    turn are rails: the first device of each host forms a pair, then the second, ....
     """
 
     a: Host
@@ -149,9 +150,16 @@ class Pair:
         return ",".join(host.name for host in self.hosts)
 
     @property
+    def is_multi_rail(self) -> bool:
+        """Whether these are several devices of each of two hosts, in turn."""
+        machines = [host.machine for host in self.hosts]
+        a, b = machines[:2]
+        return a != b and len(machines) > 2 and machines == [a, b] * (len(machines) // 2)
+
+    @property
     def shared_hosts(self) -> dict[str, tuple[str, ...]]:
-        """Hosts with several of these endpoints, and the names of those endpoints."""
-        return sharing({host.name: host.machine for host in self.hosts})
+        """Hosts with several endpoints that can have traffic with each other, and the names of those endpoints."""
+        return {} if self.is_multi_rail else sharing({host.name: host.machine for host in self.hosts})
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _FOR_SOME_TIME = ("-D", "10")
 """A duration, because a number of messages (`-n`) would cap the queues."""
 
 _BY_PROCESSES = (
-    *("direction", "loopback", "requesters", "responders", "remote"),
+    *("direction", "loopback", "requesters", "responders", "rails", "remote"),
     *("numa_node", "peer_numa_node", "memory", "peer_memory"),
 )
 """Fields expressed by the placement of processes, not by common options."""

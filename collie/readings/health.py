@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from collie.detect.measurement import GeneratorHealth
 from collie.readings import victim
 from collie.readings.samples import AgentSample
-from collie.workloads.plan import Flow, flows
+from collie.workloads.plan import HOST_A, HOST_B, Flow, flows
 from collie.workloads.workload import Workload
 
 _BUSY_IDLE_RATIO = 0.1
@@ -90,6 +91,7 @@ def generator_health(
         completion_errors=_errors(window),
         qp_rate_ratio=_fairness(plan, window) if workload.qps > 1 else None,
         slowest_qp_share=_slowest_qp_share(workload, plan, window),
+        slowest_flow_share=_slowest_flow_share(workload, plan, window),
         cpu_wait_ratio=max(_known(a.waiting_ratio for a in all_hosts), default=None),
         data_path=", ".join(sorted({a.data_path for a in all_hosts if a.data_path})) or None,
         queue_fill_ratio=min(_known(a.queue_fill_ratio for a in all_hosts), default=None),
@@ -251,17 +253,43 @@ def _slowest_qp_share(
     """
     if workload.qps < _MIN_QPS:
         return None
-    enough = _MIN_TURNS * max(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
-    shares = [slowest / mean for slowest, mean in _growth(plan, window) if mean >= enough]
+    ends = [(flow.requester, f"{flow.name}/requester") for flow in plan]
+    ends += [(flow.responder, f"{flow.name}/responder") for flow in plan]
+    grown = filter(None, (_growth(*end, window) for end in ends))
+    shares = [slowest / mean for slowest, mean in grown if mean >= _enough(workload)]
     return min(shares, default=None)
 
 
-def _growth(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]) -> Iterator[tuple[float, float]]:
-    """Yield (slowest, mean) growth in messages for each end of a flow."""
-    ends = [(flow.requester, f"{flow.name}/requester") for flow in plan]
-    ends += [(flow.responder, f"{flow.name}/responder") for flow in plan]
-    for role, key in ends:
-        totals = [sample.flows[key] for sample in window.get(role, ()) if key in sample.flows]
-        if len(totals) > 1:
-            before, after = totals[0].qp_messages, totals[-1].qp_messages
-            yield after.min - before.min, after.mean - before.mean
+def _slowest_flow_share(
+    workload: Workload, plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]
+) -> float | None:
+    """Return the slowest flow's messages over the mean of all flows to the same host, or from it, if they have enough.
+
+    Several partners of one host compete for its port. With one partner there is nothing to compare.
+    """
+    if workload.partners == 1:
+        return None
+    shares = []
+    for hub in (HOST_A, HOST_B):
+        to_hub = [flow for flow in plan if flow.responder == hub and not flow.is_loopback]
+        from_hub = [flow for flow in plan if flow.requester == hub and not flow.is_loopback]
+        for competing in (to_hub, from_hub):
+            grown = [_growth(flow.requester, f"{flow.name}/requester", window) for flow in competing]
+            means = [each[1] for each in grown if each is not None]
+            if len(means) == workload.partners and fmean(means) >= _enough(workload):
+                shares.append(min(means) / fmean(means))
+    return min(shares, default=None)
+
+
+def _enough(workload: Workload) -> float:
+    """Return the messages of a queue pair from which their number tells its rate."""
+    return _MIN_TURNS * max(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
+
+
+def _growth(role: str, end: str, window: Mapping[str, Sequence[AgentSample]]) -> tuple[float, float] | None:
+    """Return the growth of an end of a flow in messages: of the slowest queue pair and the mean of all."""
+    totals = [sample.flows[end] for sample in window.get(role, ()) if end in sample.flows]
+    if len(totals) < 2:
+        return None
+    before, after = totals[0].qp_messages, totals[-1].qp_messages
+    return after.min - before.min, after.mean - before.mean

@@ -39,7 +39,7 @@ _TRIES = 200
 _GROUPS = (
     {
         *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"),
-        *("requesters", "responders", "remote"),
+        *("requesters", "responders", "rails", "remote"),
     },
     {"mrs_per_qp", "mr_bytes", "new_mrs_per_second"},
     {"messages", "offered_bps"},

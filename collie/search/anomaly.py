@@ -287,6 +287,7 @@ _PHRASES = {
 _COUNTED = {
     "requesters": ("host requests", "hosts request", " from one"),
     "responders": ("host responds", "hosts respond", " to one"),
+    "rails": ("pair of ports carries", "pairs of ports carry", " the same traffic"),
     "qps": ("queue pair", "queue pairs", " per direction"),
     "total_qps": ("queue pair", "queue pairs", " over both directions"),
     "mrs_per_qp": ("memory region", "memory regions", " per queue pair"),

@@ -67,6 +67,8 @@ _IMPATIENCE = 0.02
 """Extra bits required per run after `_PATIENT_RUNS`: a place that stays open so long often means that no box fits."""
 _RATE_KNOWN = (0.05, 0.75)
 """Chances that the anomaly always shows between which the finding is repeated."""
+LEAST_SHOW_RATE = 0.3
+"""Show rate below which an explanation gets no more time: an anomaly that hardly ever shows would take the campaign."""
 _EXPECTED = 0.9
 """Share of the hypotheses that contain a workload from which a healthy run of it is repeated."""
 _OVERLOOKED = 0.05
@@ -195,7 +197,8 @@ class MfsExtraction:
     @property
     def _most_runs(self) -> float:
         """The limit, in runs with a set-up of their own. A run tells less of an anomaly that shows only sometimes."""
-        return self._policy.most_runs / (self._evidence.show_rate.mean if self._shows_sometimes else 1.0)
+        rate = self._evidence.show_rate.mean if self._shows_sometimes else 1.0
+        return self._policy.most_runs / max(rate, LEAST_SHOW_RATE)
 
     @property
     def _shows_sometimes(self) -> bool:

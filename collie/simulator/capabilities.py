@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collie.simulator.hardware import Subsystem
+from collie.workloads.plan import hosts
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Connection, Memory, Opcode, QpType, Workload
 
@@ -13,8 +14,8 @@ MODELLED_QP_TYPES: Final = (QpType.RC, QpType.UC, QpType.UD)
 
 def unsupported_reason(subsystem: Subsystem, workload: Workload) -> str | None:
     """Return why the subsystem or its model cannot run a workload, or None if it can."""
-    if workload.partners > 1:
-        return f"the simulator has two hosts, not {workload.partners + 1}"
+    if (roles := len(hosts(workload))) > 2:
+        return f"the simulator has two hosts, not {roles}"
     if not workload.remote:
         return "the simulator does not model loopback without traffic between hosts"
     if not subsystem.host.gpu and Memory.GPU in (workload.memory, workload.peer_memory):
@@ -40,7 +41,7 @@ def capabilities(subsystem: Subsystem) -> Capabilities:
     """Return the limits of `unsupported_reason` by dimension."""
     name, sockets = subsystem.name, subsystem.host.sockets
     found = [
-        *(Restriction(end, "the simulator has two hosts", at_most=1) for end in ("requesters", "responders")),
+        *(Restriction(end, "the simulator has two hosts", at_most=1) for end in ("requesters", "responders", "rails")),
         Restriction("remote", "the simulator does not model loopback alone", only=(True,)),
         Restriction("qp_type", "the simulator models no other", only=tuple(kind.value for kind in MODELLED_QP_TYPES)),
         Restriction(

@@ -147,6 +147,12 @@ def _one_hub(w: Any) -> str | None:
     return f"{w.requesters} requesters and {w.responders} responders: one of the two has to be 1"
 
 
+def _rails_alone(w: Any) -> str | None:
+    if w.rails == 1 or (w.remote and w.requesters == w.responders == 1):
+        return None
+    return f"{w.rails} rails are pairs of ports: they need remote traffic, one requester and one responder"
+
+
 def _loopback_alone(w: Any) -> str | None:
     if w.remote or (w.loopback and w.requesters == w.responders == 1 and w.direction is not Direction.BIDIRECTIONAL):
         return None
@@ -158,6 +164,7 @@ def _loopback_alone(w: Any) -> str | None:
 
 VERBS: tuple[Constraint, ...] = (
     Constraint(frozenset({"requesters", "responders"}), _one_hub),
+    Constraint(frozenset({"rails", "remote", "requesters", "responders"}), _rails_alone),
     Constraint(frozenset({"remote", "loopback", "direction", "requesters", "responders"}), _loopback_alone),
     Constraint(frozenset({"more_opcodes", "messages"}), _turn),
     Constraint(frozenset({"qp_type", "opcode"}), _opcode),

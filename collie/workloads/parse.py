@@ -8,7 +8,7 @@ from math import gcd
 from typing import Any
 
 from collie.suggest import did_you_mean, nearest
-from collie.workloads.plan import MAX_PARTNERS
+from collie.workloads.plan import MAX_PARTNERS, MAX_RAILS
 from collie.workloads.units import parse_bytes, parse_rate
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
@@ -145,6 +145,7 @@ _READERS: dict[str, _Reader] = {
     "huge_pages": _flag,
     "requesters": _HOSTS,
     "responders": _HOSTS,
+    "rails": _at_most(MAX_RAILS, "at most {} pairs of ports measure together", _positive),
     "remote": _flag,
     "mrs_per_qp": _positive,
     "mr_bytes": _size,

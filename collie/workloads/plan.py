@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from collie.workloads.workload import Direction, Opcode, Workload
@@ -14,6 +14,7 @@ HOST_B = "b"
 MAX_PARTNERS = 7
 """An agent has room for 16 ends of flows: two for its loopback and two per partner."""
 ROLES = tuple(string.ascii_lowercase[: MAX_PARTNERS + 1])
+MAX_RAILS = len(ROLES) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +65,40 @@ class Flow:
 def flows(workload: Workload) -> tuple[Flow, ...]:
     """Return the flows of a workload.
 
-    The first flow is A-B. Several requesters add C-B, D-B, ..., several responders A-C, A-D, .... `bidirectional` adds
-    the reverse of each. `loopback` adds a flow from the sink of A-B to itself. Without `remote`, the only flow is A-A.
+    The first flow is A-B. Several requesters add C-B, D-B, ..., several responders A-C, A-D, ..., several rails C-D,
+    E-F, .... `bidirectional` adds the reverse of each. `loopback` adds a flow from the sink of A-B to itself, and from
+    that of each rail. Without `remote`, the only flow is A-A.
     """
     opcodes = workload.opcodes
     if not workload.remote:
         return (Flow(HOST_A, HOST_A, opcodes),)
-    more = ROLES[2 : workload.partners + 1]
-    ends = [(HOST_A, HOST_B), *((HOST_A, role) if workload.responders > 1 else (role, HOST_B) for role in more)]
+    ends = list(_ends(workload))
     plan = [Flow(requester, responder, opcodes) for requester, responder in ends]
-    first = plan[0]
+    looped = [flow.sink for flow in plan[: workload.rails]]
     if workload.direction is Direction.BIDIRECTIONAL:
         plan += [Flow(responder, requester, opcodes) for requester, responder in ends]
     if workload.loopback:
-        plan.append(Flow(first.sink, first.sink, opcodes))
+        plan += [Flow(sink, sink, opcodes) for sink in looped]
     return tuple(plan)
+
+
+def _ends(workload: Workload) -> Iterator[tuple[str, str]]:
+    """Yield requester and responder of each flow in the first direction."""
+    yield HOST_A, HOST_B
+    yield from zip(ROLES[2 : 2 * workload.rails : 2], ROLES[3 : 2 * workload.rails : 2], strict=True)
+    for role in ROLES[2 : workload.partners + 1]:
+        yield (HOST_A, role) if workload.responders > 1 else (role, HOST_B)
 
 
 def hosts(workload: Workload) -> tuple[str, ...]:
     """Return the roles of a workload."""
-    return ROLES[: workload.partners + 1] if workload.remote else (HOST_A,)
+    return ROLES[: max(workload.partners + 1, 2 * workload.rails)] if workload.remote else (HOST_A,)
 
 
 def is_peer(workload: Workload, role: str) -> bool:
     """Whether `peer_numa_node` and `peer_memory` apply to a role."""
+    if workload.rails > 1:
+        return role in ROLES[1::2]
     return role == HOST_B or (role != HOST_A and workload.responders > 1)
 
 

@@ -20,6 +20,7 @@ from collie.workloads.workload import FIELD_NAMES, Workload
 DRAW_ORDER = (
     "requesters",
     "responders",
+    "rails",
     "qp_type",
     "opcode",
     "more_opcodes",

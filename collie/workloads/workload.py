@@ -108,13 +108,14 @@ class Workload:
         memory, peer_memory: memory type of the buffers on host A and on host B.
         requesters: hosts that request from host B: A, then C, D, ..., which are like A.
         responders: hosts that host A requests from: B, then C, D, ..., which are like B. One of the two is 1.
+        rails: pairs of ports that carry the same flows side by side: A and B, then C and D, ....
         remote: whether there is traffic between hosts. Without it, only the loopback of host A is left.
         huge_pages: buffers lie on huge pages (2 MiB on x86-64), on every host.
         mrs_per_qp: memory regions per queue pair and end, used in turn.
         mr_bytes: bytes of each region.
         qp_type, opcode: transport service and operation. Few devices have XRC, DC or SRD.
         more_opcodes: work requests take `opcode` and then each of these in turn.
-        qps: queue pairs per direction and partner.
+        qps: queue pairs per direction, partner and rail.
         mtu: path MTU in bytes.
         wqe_batch: work requests per post, for sends and for receives.
         signal_every: posts per completion. It has no effect with `sq_sig_all`.
@@ -148,6 +149,7 @@ class Workload:
     huge_pages: bool = field(default=False, metadata=_ADDED)
     requesters: int = field(default=1, metadata=_ADDED)
     responders: int = field(default=1, metadata=_ADDED)
+    rails: int = field(default=1, metadata=_ADDED)
     remote: bool = field(default=True, metadata=_ADDED)
     mrs_per_qp: int = 1
     mr_bytes: int = 65536

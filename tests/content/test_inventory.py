@@ -126,6 +126,25 @@ def test_a_pair_knows_which_of_its_parties_are_on_one_host(tmp_path: Path) -> No
     assert within.name == "gpu-1/mlx5_0,gpu-1/storage"
 
 
+RAILS = """\
+version: 1
+hosts:
+  one: {address: m1, devices: {x: 192.0.2.1, y: 192.0.3.1}}
+  two: {address: m2, devices: {x: 192.0.2.2, y: 192.0.3.2}}
+pairs:
+  - [one/x, two/x, one/y, two/y]
+  - [one/x, two/x, two/y, one/y]
+"""
+
+
+def test_devices_of_two_hosts_in_turn_are_rails_between_which_no_traffic_is_on_one_host(tmp_path: Path) -> None:
+    rails, crossed = load(tmp_path, RAILS).pairs
+    assert rails.is_multi_rail
+    assert rails.shared_hosts == {}
+    assert not crossed.is_multi_rail
+    assert set(crossed.shared_hosts) == {"one", "two"}
+
+
 def test_two_devices_without_pairs_are_one_pair_and_three_are_none(tmp_path: Path) -> None:
     alone = "version: 1\nhosts:\n  one: {address: m, devices: {a: 192.0.2.1, b: 192.0.2.2}}\n"
     assert [pair.name for pair in load(tmp_path, alone).pairs] == ["one/a,one/b"]

@@ -39,7 +39,8 @@ def test_an_overlay_that_does_not_exist_is_refused(overlay: Path, monkeypatch: p
 
 def test_an_unknown_name_lists_what_there_is_and_guesses() -> None:
     with pytest.raises(
-        ContentError, match=r"nsdi2: no space has this name; did you mean 'nsdi22'\? known: control-verbs, nsdi22, off"
+        ContentError,
+        match=r"nsdi2: no space has this name; did you mean 'nsdi22'\? known: control-verbs, many-hosts, nsdi22, off",
     ):
         find(ContentKind.SPACE, "nsdi2")
 

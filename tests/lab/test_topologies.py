@@ -38,9 +38,11 @@ TOPOLOGIES = {
     "loopback and remote": Workload(loopback=True),
     "three to one": Workload(requesters=3),
     "one to three": Workload(responders=3),
+    "two rails": Workload(rails=2),
+    "two rails, both ways, loopback": Workload(rails=2, direction=BOTH_WAYS, loopback=True),
     "two to one, both ways, loopback": Workload(requesters=2, direction=BOTH_WAYS, loopback=True),
 }
-READ_BY = {"one way", "three to one", "one to three"}
+READ_BY = {"one way", "three to one", "one to three", "two rails"}
 """Where requesters receive, and no host is both."""
 SETTLED_SECONDS = 1.0
 """After all posting has stopped, until every host has sent a sample of how it ended."""

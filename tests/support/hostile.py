@@ -257,7 +257,7 @@ class Requests(Target):
     def seeds(self) -> list[bytes]:
         """Return a request of every kind that has fields."""
         reported = render(Workload())
-        for name in ("requesters", "responders", "remote"):
+        for name in ("requesters", "responders", "rails", "remote"):
             del reported[name]
         flows = [{"flow": "a-b", "role": "requester"}, {"flow": "b-a", "role": "responder", "workload": reported}]
         requests: list[dict[str, Any]] = [

@@ -20,7 +20,7 @@ PATIENT = {"timeout": 18, "retry_cnt": 7, "rnr_retry": 7, "min_rnr_timer": 12}
 """An emulated CPU answers late. A broken queue pair ends a sequence, and tests nothing more."""
 LEAST_RECEIVES = 16
 """With one receive, a full send queue takes longer than the drain may take: each message waits for a timer."""
-TWO_HOSTS = {"requesters": 1, "responders": 1, "remote": True}
+TWO_HOSTS = {"requesters": 1, "responders": 1, "rails": 1, "remote": True}
 SMALL = {"qps": 8, "mrs_per_qp": 4, "mr_bytes": 16384, "send_wq_depth": 64}
 """Most of some capacities: a machine of one CPU verifies and drains so much in a second."""
 RECEIVED = ("wqe_batch", "messages", "sge_count", "sge_split", "recv_wq_depth", "mrs_per_qp", "qps")
@@ -30,7 +30,7 @@ SAME_RECEIVES = 0.4
 DRAWS = 400
 DRAIN_SECONDS = 8.0
 SAMPLE_SECONDS = 20.0
-_TOPOLOGY = ("requesters", "responders", "remote")
+_TOPOLOGY = ("requesters", "responders", "rails", "remote")
 
 
 def sequence(space: Space, rng: Random, length: int) -> tuple[Workload, list[Workload]]:

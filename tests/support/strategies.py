@@ -15,7 +15,7 @@ from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.untrusted import sanitized
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
-from collie.workloads.plan import MAX_PARTNERS, sinks
+from collie.workloads.plan import MAX_PARTNERS, MAX_RAILS, sinks
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -48,6 +48,7 @@ def workloads() -> st.SearchStrategy[Workload]:
         huge_pages=st.booleans(),
         requesters=st.integers(1, MAX_PARTNERS),
         responders=st.integers(1, MAX_PARTNERS),
+        rails=st.integers(1, MAX_RAILS),
         remote=st.booleans(),
         mrs_per_qp=_counts,
         mr_bytes=st.integers(1, 1 << 40),

@@ -57,7 +57,8 @@ def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
         (measurement(rnr=0.5), "50% of the messages"),
         (measurement(tx_pause=None, loss=0.0731), "7.31% of its packets"),
         (measurement(repeats=0.08), "8.0% of the packets"),
-        (measurement(health=GeneratorHealth(slowest_qp_share=0.05)), "95.0% less than the queue pairs of its flow"),
+        (measurement(health=GeneratorHealth(slowest_qp_share=0.05)), "95.0% less than the mean"),
+        (measurement(health=GeneratorHealth(slowest_flow_share=0.04)), "96.0% less than the mean"),
     ],
 )
 def test_the_severity_is_a_named_figure_of_the_reason(found: Measurement, figure: str) -> None:

@@ -83,3 +83,15 @@ def test_devices_of_one_host_share_its_memory() -> None:
         "80% of what is available on server, for each of 2 devices of it": int(0.4 * (1 << 30)),
         "80% of what is available on other": int(0.8 * (1 << 30)),
     }
+
+
+def test_devices_of_two_hosts_in_turn_are_rails() -> None:
+    ports = [host(f"{machine}/{device}") for device in ("one", "two") for machine in ("left", "right")]
+    space, drops = prune(load_space("many-hosts"), capabilities(ports))
+    assert {"requesters", "responders"}.isdisjoint(space.dimensions)
+    rails = space.dimensions["rails"]
+    assert isinstance(rails, Ordered)
+    assert rails.ladder == (1, 2)
+    said = "\n".join(map(str, drops))
+    assert "requesters 2..7: the devices are rails of two hosts" in said
+    assert "rails 3..4: 4 hosts measure together" in said

@@ -127,6 +127,25 @@ def test_a_starved_queue_pair_shows_where_all_had_enough_turns(
     assert health.slowest_qp_share == (None if share is None else pytest.approx(share, abs=0.02))
 
 
+@pytest.mark.parametrize(
+    ("workload", "roles", "share"),
+    [
+        (Workload(requesters=3), {"a": "a-b", "c": "c-b", "d": "d-b"}, 0.2),
+        (Workload(requesters=3), {"a": "a-b", "c": "c-b"}, None),  # one of them is not known
+        (Workload(rails=2), {"a": "a-b", "c": "c-d"}, None),  # rails share no port
+    ],
+)
+def test_hosts_that_send_to_one_are_compared_with_each_other(
+    workload: Workload, roles: dict[str, str], share: float | None
+) -> None:
+    window = {
+        role: host(0.0, {f"{flow}/requester": steady(1e6)}, qp_messages=(n, n, n))
+        for (role, flow), n in zip(roles.items(), (900.0, 1900.0, 200.0), strict=False)
+    }
+    health = generator_health(workload, window)
+    assert health.slowest_flow_share == (None if share is None else pytest.approx(share, abs=0.02))
+
+
 FULL, EMPTY = (100.0, 60.0, 0.0), (100.0, 60.0, 50.0)
 
 

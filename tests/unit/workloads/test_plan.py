@@ -44,6 +44,9 @@ def names(workload: Workload) -> list[str]:
         (Workload(requesters=3), ["a-b", "c-b", "d-b"]),
         (Workload(responders=3), ["a-b", "a-c", "a-d"]),
         (Workload(requesters=2, direction=BOTH_WAYS, loopback=True), ["a-b", "c-b", "b-a", "b-c", "b-b"]),
+        (Workload(rails=2), ["a-b", "c-d"]),
+        (Workload(rails=3, direction=BOTH_WAYS), ["a-b", "c-d", "e-f", "b-a", "d-c", "f-e"]),
+        (Workload(rails=2, loopback=True, opcode=Opcode.READ), ["a-b", "c-d", "a-a", "c-c"]),
     ],
 )
 def test_flows(workload: Workload, expected: list[str]) -> None:
@@ -62,6 +65,7 @@ def test_every_host_of_a_plan_has_a_part_and_no_other_host(workload: Workload) -
 def test_more_hosts_are_like_the_one_whose_side_they_are_on() -> None:
     assert [is_peer(Workload(requesters=3), role) for role in "abcd"] == [False, True, False, False]
     assert [is_peer(Workload(responders=3), role) for role in "abcd"] == [False, True, True, True]
+    assert [is_peer(Workload(rails=2), role) for role in "abcd"] == [False, True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +75,8 @@ def test_more_hosts_are_like_the_one_whose_side_they_are_on() -> None:
         Workload(remote=False),
         Workload(remote=False, loopback=True, requesters=2),
         Workload(remote=False, loopback=True, direction=BOTH_WAYS),
+        Workload(rails=2, requesters=2),
+        Workload(rails=2, remote=False, loopback=True),
     ],
 )
 def test_what_no_plan_can_be(workload: Workload) -> None:
@@ -83,6 +89,7 @@ def test_receivers_that_share_a_sender_share_its_port() -> None:
     assert shares(Workload(requesters=2, direction=BOTH_WAYS)) == {"b": 1.0, "a": 0.5, "c": 0.5}
     assert shares(Workload(requesters=2, opcode=Opcode.READ)) == {"a": 0.5, "c": 0.5}
     assert shares(Workload(direction=BOTH_WAYS, loopback=True)) == {"b": 1.0, "a": 1.0}
+    assert shares(Workload(rails=2)) == {"b": 1.0, "d": 1.0}
 
 
 def received(**gbps: float) -> Measurement:
@@ -93,7 +100,7 @@ def received(**gbps: float) -> Measurement:
 def test_a_receiver_is_judged_by_its_share_of_what_the_sender_can() -> None:
     workload = Workload(responders=3)
     bounds = Bounds(lambda _: Bound(200e9, 200e6, "specification"), Calibration(), SPACE)
-    bounds.learn(bounds.sibling(workload), {role: Bound(30e9, 30e6, "plain sibling") for role in "bcd"})
+    bounds.learn(bounds.sibling(workload), {"b": Bound(90e9, 90e6, "plain sibling")})
     bound = bounds.tightest(workload)
     assert bound.bps == pytest.approx(90e9)
     fair = judge(workload, received(b=30, c=29, d=31), bound, Thresholds())
@@ -103,10 +110,32 @@ def test_a_receiver_is_judged_by_its_share_of_what_the_sender_can() -> None:
     assert starved.severity == pytest.approx(2 / 3)
 
 
-def test_a_sibling_keeps_who_sends_to_whom() -> None:
-    for workload in (Workload(requesters=3, qps=64), Workload(loopback=True, remote=False, qps=64)):
-        sibling = plain_sibling(workload, SPACE)
-        assert (sibling.requesters, sibling.responders, sibling.remote) == (workload.requesters, 1, workload.remote)
+def test_an_incast_that_collapses_is_judged_by_what_one_sender_gets_through_the_same_port() -> None:
+    workload = Workload(requesters=3)
+    bounds = Bounds(lambda _: Bound(200e9, 200e6, "specification"), Calibration(), SPACE)
+    bounds.learn(bounds.sibling(workload), {"b": Bound(90e9, 90e6, "plain sibling")})
+    collapsed = judge(workload, received(b=30), bounds.tightest(workload), Thresholds())
+    assert (collapsed.is_anomalous, collapsed.host) == (True, "b")
+    assert collapsed.severity == pytest.approx(2 / 3)
+    assert judge(workload, received(b=85), bounds.tightest(workload), Thresholds()).is_normal
+
+
+def test_each_rail_is_judged_by_what_one_alone_delivers() -> None:
+    workload = Workload(rails=2)
+    bounds = Bounds(lambda _: Bound(200e9, 200e6, "specification"), Calibration(), SPACE)
+    assert bounds.sibling(workload).rails == 1
+    bounds.learn(bounds.sibling(workload), {"b": Bound(90e9, 90e6, "plain sibling")})
+    assert judge(workload, received(b=88, d=90), bounds.tightest(workload), Thresholds()).is_normal
+    halved = judge(workload, received(b=90, d=45), bounds.tightest(workload), Thresholds())
+    assert (halved.is_anomalous, halved.host) == (True, "d")
+
+
+def test_a_sibling_has_one_pair_of_ports_with_the_load_of_the_busiest_host() -> None:
+    incast = plain_sibling(Workload(requesters=3, qps=4, send_wq_depth=128, offered_bps=10**9), SPACE)
+    assert (incast.requesters, incast.responders, incast.rails) == (1, 1, 1)
+    assert incast.qps * incast.send_wq_depth == 3 * 4 * 128
+    assert incast.offered_bps == 3 * 10**9
+    assert not plain_sibling(Workload(loopback=True, remote=False), SPACE).remote
 
 
 @given(st.randoms(use_true_random=False))

@@ -350,6 +350,7 @@ def test_models_become_plain_values() -> None:
                 "completion_errors": {},
                 "qp_rate_ratio": None,
                 "slowest_qp_share": None,
+                "slowest_flow_share": None,
                 "cpu_wait_ratio": None,
                 "data_path": None,
                 "queue_fill_ratio": None,
