@@ -21,7 +21,7 @@ from collie.readings.rate_stability import may_settle
 from collie.readings.recording import Recording
 from collie.readings.sample_monitor import SampleMonitor
 from collie.readings.samples import AgentSample
-from collie.readings.victim import NAME as VICTIM, RESPONDER, victim_flow
+from collie.readings.victim import NAME as VICTIM, RESPONDER, PlainFlow
 from collie.readings.window import measurement, series_of
 from collie.workloads.plan import flows, is_peer
 from collie.workloads.workload import Workload, render
@@ -42,10 +42,10 @@ _TOPOLOGY = ("requesters", "responders", "rails", "remote")
 class FlowPlan:
     """The flows of a workload and its victim, as the agents are asked for them."""
 
-    def __init__(self, workload: Workload, victim: Workload | None) -> None:
+    def __init__(self, workload: Workload, victim: PlainFlow | None) -> None:
         self._workload = workload
         self._victim = victim
-        self.flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
+        self.flows = (*flows(workload), *([victim.flow] if victim else []))
 
     def ends(self, role: str) -> list[tuple[str, str, str]]:
         """Return (flow, this end, other end) per end."""
@@ -57,7 +57,7 @@ class FlowPlan:
         ends = self.ends(endpoint.role)
         if len(ends) > MAX_ENDS:
             raise MissingCapability(f"host {endpoint.host.name} has no room for a victim beside so many flows")
-        victim = {"workload": _for_agent(self._victim, endpoint)} if self._victim else {}
+        victim = {"workload": _for_agent(self._victim.workload, endpoint)} if self._victim else {}
         return {
             "workload": _for_agent(self._workload, endpoint),
             "flows": [{"flow": flow, "role": end} | (victim if flow == VICTIM else {}) for flow, end, _ in ends],
@@ -74,7 +74,7 @@ class HostPhase:
         executor: Executor,
         *,
         verify: bool,
-        victim: Workload | None,
+        victim: PlainFlow | None,
     ) -> None:
         self._endpoints = endpoints
         self._workload = workload
@@ -117,7 +117,7 @@ class HostPhase:
 
     def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, monitor: SampleMonitor) -> Measurement:
         """Wait until the window is full and stable, the policy's patience ends, or the run must stop."""
-        victim = self._victim is not None
+        victim = self._victim.flow if self._victim else None
         wanted = policy.warm_up_seconds + policy.window_seconds
         patient = wanted + policy.patience_seconds
         last = max(patient, wanted + policy.averaging_seconds)

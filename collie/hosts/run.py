@@ -23,6 +23,7 @@ from collie.hosts.endpoint import Endpoint, in_parallel
 from collie.hosts.phase import PREPARE_SECONDS, FlowPlan, HostPhase
 from collie.hosts.processes import processes
 from collie.readings.policy import WindowPolicy
+from collie.readings.victim import PlainFlow
 from collie.workloads.workload import Workload
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class OpenSetUp:
     """The verbs objects of one set-up, between endpoints with live agents. `verify` compares payload in each phase.
 
     Attributes:
-        made_for, victim: the workloads that determine them.
+        made_for, victim: the workload and the flow beside it that determine them.
         stands: whether a phase can follow.
 
     The constructor raises `MissingCapability` if a host cannot run this workload.
@@ -71,7 +72,7 @@ class OpenSetUp:
         executor: Executor,
         *,
         verify: bool = False,
-        victim: Workload | None = None,
+        victim: PlainFlow | None = None,
     ) -> None:
         self.made_for = made_for
         self.stands = False

@@ -41,7 +41,7 @@ from collie.ports import (
     Unsupported,
 )
 from collie.readings.policy import WindowPolicy
-from collie.readings.victim import ALONE_RUNS, MIN_MTU, victim, why_none
+from collie.readings.victim import ALONE_RUNS, MIN_MTU, OTHER_RAIL, PlainFlow, victim, victim_flow, why_none
 from collie.workloads.plan import ROLES, hosts, sinks
 from collie.workloads.pruning import Capabilities
 from collie.workloads.setup import SetUp
@@ -90,7 +90,7 @@ class HostsTestbed:
         self._verify = verify
         self._with_victim = victim
         self._victim_bps = victim_bps
-        self._alone_bps: dict[Workload, float] = {}
+        self._alone_bps: dict[PlainFlow, float] = {}
         self._pair = pair
         self._catalog_for = catalog_for
         self._discover = discover
@@ -146,6 +146,8 @@ class HostsTestbed:
         """Run one workload, on the set-up that stands or on a new one."""
         started = self._clock.monotonic()
         roles = hosts(workload)
+        if self._victim_is_on_other_rail and not why_none(workload):
+            roles = ROLES[: max(len(roles), 1 + ROLES.index(OTHER_RAIL[-1]))]
         if missing := set(roles) - set(self._sessions):
             reason = f"the workload needs {len(roles)} hosts; {self._pair.name} lacks {len(missing)}"
             return Unsupported(reason, self._clock.monotonic() - started)
@@ -300,15 +302,26 @@ class HostsTestbed:
         no_victim = why_none(workload) if self._with_victim else ""
         beside = alone_bps = None
         if self._with_victim and not no_victim:
-            mtu = min_active_mtu(endpoints[:2], MIN_MTU)  # at A, and B if remote
-            beside = victim(mtu, remote=workload.remote, offered_bps=self._victim_bps)
-            alone_bps = self._alone_bps_of(beside, endpoints, watch)
+            other_rail = self._victim_is_on_other_rail
+            joined = [each for each in endpoints if each.role in (OTHER_RAIL if other_rail else hosts(workload)[:2])]
+            mtu = min_active_mtu(joined, MIN_MTU)
+            plain = victim(mtu, remote=workload.remote or other_rail, offered_bps=self._victim_bps)
+            beside = PlainFlow(plain, victim_flow(workload, other_rail=other_rail))
+            alone_bps = self._alone_bps_of(beside, joined, watch)
         measured = self._phase(endpoints, workload, watch, on, beside)
         if no_victim:
             return replace(measured, notes=(*measured.notes, no_victim))
         if measured.victim is None:
             return measured
-        return replace(measured, victim=replace(measured.victim, alone_bps=alone_bps, offered_bps=self._victim_bps))
+        measured = replace(measured, victim=replace(measured.victim, alone_bps=alone_bps, offered_bps=self._victim_bps))
+        if not self._victim_is_on_other_rail:
+            return measured
+        ports = " to ".join(self._sessions[role].host.name for role in OTHER_RAIL)
+        return replace(measured, notes=(*measured.notes, f"the plain flow runs between the other ports, {ports}"))
+
+    @property
+    def _victim_is_on_other_rail(self) -> bool:
+        return self._with_victim and self._pair.is_multi_rail
 
     def _phase(
         self,
@@ -316,7 +329,7 @@ class HostsTestbed:
         workload: Workload,
         watch: Watch | None,
         on: SetUp | None,
-        beside: Workload | None,
+        beside: PlainFlow | None,
     ) -> Measurement:
         """Measure a phase of `on`, or a set-up's only phase. Then `_open` is the set-up if it stands."""
         catalog = self._catalog_of(endpoints)
@@ -336,7 +349,7 @@ class HostsTestbed:
         return measured
 
     def _set_up_of(
-        self, endpoints: Sequence[Endpoint], workload: Workload, on: SetUp | None, beside: Workload | None
+        self, endpoints: Sequence[Endpoint], workload: Workload, on: SetUp | None, beside: PlainFlow | None
     ) -> OpenSetUp:
         """Take the set-up that stands if it is `on`. Otherwise end it, and return one that is still to be made."""
         standing = self._open
@@ -353,17 +366,17 @@ class HostsTestbed:
         if standing is not None and standing.is_alive:
             standing.destroy()
 
-    def _alone_bps_of(self, beside: Workload, endpoints: Sequence[Endpoint], watch: Watch | None) -> float | None:
+    def _alone_bps_of(self, beside: PlainFlow, joined: Sequence[Endpoint], watch: Watch | None) -> float | None:
         """Return a victim's throughput without a workload, if known. Measure it when the victim is first used."""
         if beside in self._alone_bps:
             return self._alone_bps[beside]
         self._end_set_up()
-        roles, (sink,) = hosts(beside), sinks(beside)
-        own = [endpoint for endpoint in endpoints if endpoint.role in roles]
-        catalog, rates = self._catalog_of(endpoints), []
+        (sink,) = sinks(beside.workload)
+        own = [replace(endpoint, role=role) for role, endpoint in zip(ROLES, joined, strict=False)]
+        catalog, rates = self._catalog_of(joined), []
         for _ in range(ALONE_RUNS):
             policy = self._policy.for_catalog(catalog)
-            measured = run_alone(own, beside, self._executor, catalog, policy, watch)
+            measured = run_alone(own, beside.workload, self._executor, catalog, policy, watch)
             if measured.stopped:
                 raise TestbedError(f"the victim alone was stopped ({measured.stopped}); measure without --victim")
             delivered = measured.host(sink).delivered_bps

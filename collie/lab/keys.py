@@ -47,7 +47,7 @@ def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> 
             "    python: /usr/bin/python3",
             *_devices(machine),
         ]
-    lines += ["pairs:", f"  - [{', '.join(_endpoints(machine)[0] for machine in spec.machines[:MAX_HOSTS])}]"]
+    lines += ["pairs:", f"  - [{', '.join(_together(spec.machines)[:MAX_HOSTS])}]"]
     lines += [f"  - [{', '.join(_endpoints(machine))}]" for machine in spec.machines if machine.devices > 1]
     return "\n".join(lines) + "\n"
 
@@ -64,6 +64,12 @@ def _endpoints(machine: MachineSpec) -> list[str]:
     if machine.devices == 1:
         return [machine.name]
     return [endpoint_name(machine.name, f"rxe{number}") for number in range(machine.devices)]
+
+
+def _together(machines: Sequence[MachineSpec]) -> list[str]:
+    """Return the endpoints that measure together: one of each machine, or the rails of two."""
+    rails = min(machine.devices for machine in machines) if len(machines) == 2 else 1
+    return [_endpoints(machine)[rail] for rail in range(rails) for machine in machines]
 
 
 def write_known_hosts(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:

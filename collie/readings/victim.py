@@ -1,7 +1,7 @@
 """The victim: a plain flow beside the workload. Pure.
 
-1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself if no flow crosses the network. The requester's
-   completions count its payload.
+1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself if no flow crosses the network. With rails it runs
+   between the other ports of the two hosts. The requester's completions count its payload.
 2. Totals of a device or engine include victim and workload. Errors are the victim's if only its queue pair failed.
 3. UC WRITE is counted by the port's packets, which would include the victim's. Such a workload has no victim.
 """
@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from collie.detect.measurement import Victim
 from collie.detect.victims import VICTIM_BYTES
@@ -16,7 +17,7 @@ from collie.readings.delivery import curve_of_end, received_bps
 from collie.readings.latency import latency_of
 from collie.readings.recording import Timeline
 from collie.readings.samples import AgentSample
-from collie.workloads.plan import HOST_A, HOST_B, Flow
+from collie.workloads.plan import HOST_A, HOST_B, ROLES, Flow
 from collie.workloads.workload import Opcode, QpType, Workload
 
 NAME = "victim"
@@ -26,10 +27,21 @@ ALONE_RUNS = 3
 MIN_MTU = 1024
 """An MTU that any Ethernet carries."""
 
+OTHER_RAIL = (ROLES[2], ROLES[3])
+"""Roles of the second pair of ports."""
+
 _QUEUE = 16
 """1 MiB outstanding fills any port and is a small part of a switch's buffer."""
 _TIMEOUT = 16
 """0.27 s, with seven retries. A victim that starves for two seconds loses throughput, not its queue pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFlow:
+    """The victim: its workload between hosts A and B, and the flow that it is beside other workloads."""
+
+    workload: Workload
+    flow: Flow
 
 
 def victim(mtu: int, *, remote: bool, offered_bps: int = 0) -> Workload:
@@ -48,9 +60,10 @@ def victim(mtu: int, *, remote: bool, offered_bps: int = 0) -> Workload:
     )
 
 
-def victim_flow(workload: Workload) -> Flow:
+def victim_flow(workload: Workload, *, other_rail: bool = False) -> Flow:
     """Return the victim's flow beside a workload."""
-    return Flow(HOST_A, HOST_B if workload.remote else HOST_A, (Opcode.WRITE,), NAME)
+    a, b = OTHER_RAIL if other_rail else (HOST_A, HOST_B if workload.remote else HOST_A)
+    return Flow(a, b, (Opcode.WRITE,), NAME)
 
 
 def why_none(workload: Workload) -> str:
@@ -61,7 +74,7 @@ def why_none(workload: Workload) -> str:
 
 
 def beside(timeline: Timeline, begin: float, end: float, window: Sequence[AgentSample]) -> Victim:
-    """Return the victim's throughput and latency beside a workload, from host A's samples."""
+    """Return the victim's throughput and latency beside a workload, from the samples of its requester."""
     return Victim(
         beside_bps=received_bps([curve_of_end(REQUESTER, timeline)], begin, end), latency=latency_of(REQUESTER, window)
     )

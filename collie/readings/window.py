@@ -27,7 +27,7 @@ from collie.readings.rate_stability import is_settled
 from collie.readings.ratios import loss_ratio, repeat_ratio, rnr_ratio, total
 from collie.readings.recording import Recording, Timeline, between, samples_of
 from collie.readings.samples import AgentSample, counter_rates, names_in, present, snapshot
-from collie.workloads.plan import HOST_A, flows, sinks, streams
+from collie.workloads.plan import Flow, flows, sinks, streams
 from collie.workloads.units import format_count
 from collie.workloads.workload import Workload
 
@@ -38,7 +38,7 @@ def measurement(
     catalog: Catalog,
     policy: WindowPolicy,
     *,
-    victim: bool = False,
+    victim: Flow | None = None,
     whole: bool = False,
     with_series: bool = True,
 ) -> Measurement:
@@ -87,7 +87,7 @@ def measurement(
             *(f"host {role}: {one.text}" for role, found in stalled.items() for one in found if not one.voids),
         ),
         series=series,
-        victim=victims.beside(timelines[HOST_A], begin, end, samples[HOST_A]) if victim else None,
+        victim=(victims.beside(timelines[victim.requester], begin, end, samples[victim.requester]) if victim else None),
         latency=latencies(workload, samples),
     )
 

@@ -28,7 +28,7 @@ def with_victim(directory: Path, pair: Pair = PAIR, **behaviour: Any) -> Rig:
     testbed = HostsTestbed(pair, local(directory), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE, victim=True)
     rig = Rig(directory, testbed)
     for host in pair.hosts:
-        rig.behave(host.name, **behaviour)
+        rig.behave(host.machine, **behaviour)
     return rig
 
 
@@ -103,6 +103,21 @@ def test_a_stay_at_home_workload_has_a_victim_at_home(tmp_path: Path) -> None:
     assert result.measurement.victim is not None
     assert result.measurement.victim.alone_bps == pytest.approx(8e9, rel=0.05)
     assert rig.asked("right") == []
+
+
+def test_a_group_of_rails_has_its_victim_between_the_other_ports(tmp_path: Path) -> None:
+    names = ["left/one", "right/one", "left/two", "right/two"]
+    a, b, c, d = (Host(name, name, "192.0.2.1", "rxe0", python=sys.executable) for name in names)
+    rig = with_victim(tmp_path, Pair(a, b, (c, d)), bytes_per_second=2e9, victim_keeps=0.5)
+    result = rig.testbed.measure(Workload(), 1)
+    rig.testbed.close()
+    assert isinstance(result, Measured)
+    measured = result.measurement
+    assert measured.victim is not None
+    assert measured.victim.beside_bps == pytest.approx(8e9, rel=0.05)
+    assert "the plain flow runs between the other ports, left/two to right/two" in measured.notes
+    # A device of each host for the workload, the other for the victim, which ran alone before.
+    assert [rig.asked(machine).count("prepare") for machine in ("left", "right")] == [2 + ALONE_RUNS] * 2
 
 
 def test_there_is_no_victim_beside_what_packets_count(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A machine with two RoCE devices: each measures as a host of its own does, and both together across its ports."""
+"""Machines with two RoCE devices: each measures as a host of its own does, both across its ports, and as rails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.lab.conftest import SHORT
 
 pytestmark = pytest.mark.lab
 
-FIRST, SECOND, OTHER = "lab-a/rxe0", "lab-a/rxe1", "lab-b"
+FIRST, SECOND, OTHER, FOURTH = "lab-a/rxe0", "lab-a/rxe1", "lab-b/rxe0", "lab-b/rxe1"
 MODEST = Workload(qps=2, messages=(16384,), send_wq_depth=4, timeout=17)
 """0.5 s: one busy CPU answers later than the default of 67 ms, and everything is sent again
 (docs/explanation/emulated-machines.md). A packet that is lost at the end of a burst, as on a machine that has just
@@ -35,13 +35,13 @@ booted, costs as much: less than the window."""
 
 @pytest.fixture(scope="module")
 def inventory(lab_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inventory]:
-    """The hosts file of a lab with two devices in one machine: one that the environment names, or one of our own."""
+    """The hosts file of a lab with two devices in each machine: one that the environment names, or one of our own."""
     if named := os.environ.get("COLLIE_LAB_OF_TWO_PORTS"):
         yield load_inventory(Path(named) / "hosts.yaml")
         return
     state_dir = tmp_path_factory.mktemp("ports")
     try:
-        up = lab.up(devices={"lab-a": 2}, release=os.environ.get("COLLIE_LAB_RELEASE"), state_dir=state_dir)
+        up = lab.up(devices={"lab-a": 2, "lab-b": 2}, release=os.environ.get("COLLIE_LAB_RELEASE"), state_dir=state_dir)
         assert up.inventory is not None
         yield load_inventory(up.inventory)
     finally:
@@ -69,11 +69,11 @@ def queue_pairs(inventory: Inventory) -> list[str]:
 
 
 def test_the_inventory_names_each_device_and_check_finds_them_in_place(inventory: Inventory) -> None:
-    assert [host.name for host in inventory.hosts] == [FIRST, SECOND, OTHER]
+    assert [host.name for host in inventory.hosts] == [FIRST, SECOND, OTHER, FOURTH]
     found = check_hosts(inventory.hosts, SshRemote, pairs=inventory.pairs)
     unwell = [one for one in found if one.state is not CheckState.OK and one.item not in {"clock", "alike"}]
     assert unwell == []
-    assert [one.host for one in found if one.item == "other ports"] == [FIRST, SECOND]
+    assert [one.host for one in found if one.item == "other ports"] == [FIRST, SECOND, OTHER, FOURTH]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,24 @@ def test_each_device_measures_with_another_host(inventory: Inventory, device: st
     finally:
         left = testbed.close()
     assert left == {device: 0, OTHER: 0}
+
+
+@pytest.mark.parametrize("workload", [MODEST, MODEST.with_(opcode=Opcode.READ)], ids=lambda w: str(w.opcode))
+def test_rails_of_two_machines_run_side_by_side(inventory: Inventory, workload: Workload) -> None:
+    rails = inventory.pairs[0]
+    assert [host.name for host in rails.hosts] == [FIRST, OTHER, SECOND, FOURTH]
+    testbed = HostsTestbed(rails, SshRemote, load_catalog, policy=SHORT)
+    try:
+        together = testbed.measure(workload.with_(rails=2), 1)
+    finally:
+        left = testbed.close()
+    assert isinstance(together, Measured), together
+    measured = together.measurement
+    assert measured.problems == ()
+    sinks = "ac" if workload.opcode is Opcode.READ else "bd"
+    assert all((measured.host(role).delivered_bps or 0) > 0 for role in sinks)
+    assert not any("across ports" in note for note in measured.notes)
+    assert left == {FIRST: 0, OTHER: 0, SECOND: 0, FOURTH: 0}
 
 
 def test_both_devices_of_a_machine_send_to_a_third_party(inventory: Inventory) -> None:

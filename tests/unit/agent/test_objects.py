@@ -77,7 +77,7 @@ def test_objects_of_all_flows_together_are_limited(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_agent_knows_every_field_that_a_controller_sends() -> None:
-    by_flows = {"requesters", "responders", "remote"}
+    by_flows = {"requesters", "responders", "rails", "remote"}
     assert set(FIELD_NAMES) - by_flows == {field.name for field in fields(Workload)} | set(IGNORED)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from pathlib import Path
@@ -54,6 +55,16 @@ def test_the_hosts_file_names_both_devices_of_a_machine(state: spec.StateDir) ->
         ("lab-b", "rxe0", "192.168.77.2", 1),
     ]
     assert [pair.name for pair in inventory.pairs] == ["lab-a/rxe0,lab-b", "lab-a/rxe0,lab-a/rxe1"]
+
+
+def test_two_machines_with_two_devices_each_have_rails(state: spec.StateDir) -> None:
+    machines = [dataclasses.replace(machine, devices=2) for machine in two_devices().machines]
+    rails = dataclasses.replace(two_devices(), machines=tuple(machines))
+    state.inventory.write_text(keys.inventory_text(rails, state, [KEY, KEY]))
+    first, *loopback = load_inventory(state.inventory).pairs
+    assert first.is_multi_rail
+    assert first.name == "lab-a/rxe0,lab-b/rxe0,lab-a/rxe1,lab-b/rxe1"
+    assert len(loopback) == 2
 
 
 @pytest.mark.parametrize(("count", "together"), [(2, 2), (3, 3), (4, 4), (16, 8)])

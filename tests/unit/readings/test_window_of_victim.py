@@ -9,13 +9,14 @@ import pytest
 from collie.detect.measurement import Latency, Measurement, Victim, cut_short
 from collie.readings.recording import Recording
 from collie.readings.samples import AgentSample
+from collie.readings.victim import victim_flow
 from collie.readings.window import measurement
 from collie.workloads.workload import Workload
 from tests.support.recorded_runs import BEGAN, CATALOG, POLICY, Bytes, host, measure, steady, unidirectional
 
 
 def with_victim(a: list[AgentSample], b: list[AgentSample]) -> Measurement:
-    return measurement(Workload(), Recording({"a": a, "b": b}, BEGAN), CATALOG, POLICY, victim=True)
+    return measurement(Workload(), Recording({"a": a, "b": b}, BEGAN), CATALOG, POLICY, victim=victim_flow(Workload()))
 
 
 def failing(samples: list[AgentSample], *keys: str) -> list[AgentSample]:
