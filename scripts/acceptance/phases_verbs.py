@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Phases on real verbs: random sequences count exactly, phases give what fresh set-ups give, and nothing leaks.
 
-    scripts/acceptance/phases_verbs.py --hosts HOSTS.yaml --record FOLDER sequences --count 200
+    scripts/acceptance/phases_verbs.py --hosts HOSTS.yaml --record FOLDER sequences --count 200 --revive
     scripts/acceptance/phases_verbs.py --hosts HOSTS.yaml --record FOLDER compare --count 60
     scripts/acceptance/phases_verbs.py --hosts HOSTS.yaml --record FOLDER leaks --phases 2000 --set-ups 200
 
@@ -34,6 +34,7 @@ from collie.app import testbeds
 from collie.campaign.choice import TestbedChoice
 from collie.content.spaces import load_space
 from collie.hosts.testbed import HostsTestbed
+from collie.lab import lab
 from collie.ports import Measured
 from collie.wiring import ADAPTERS
 from collie.workloads.setup import SetUp
@@ -100,8 +101,9 @@ def main(context: click.Context, hosts: Path, record: Path, minutes: float) -> N
 @main.command()
 @click.option("--count", default=200, show_default=True)
 @click.option("--seconds", default=0.3, show_default=True, help="Traffic of each phase.")
+@click.option("--revive", is_flag=True, help="Restart machines of the lab whose kernel locks up, as rdma_rxe does.")
 @click.pass_obj
-def sequences(options: tuple[Path, Path, float], count: int, seconds: float) -> None:
+def sequences(options: tuple[Path, Path, float], count: int, seconds: float, revive: bool) -> None:
     """Run random sequences of 8 phases."""
     hosts, folder, minutes = options
     record, space = Record(folder / "sequences.jsonl"), load_space("soft-roce")
@@ -110,6 +112,8 @@ def sequences(options: tuple[Path, Path, float], count: int, seconds: float) -> 
         with two_agents(hosts) as agents:
             if not _run_sequences(agents, names, record, space, seconds):
                 break
+        if revive:
+            lab.mend(hosts.parent)
     total: dict[str, Any] = {"sequences": len(record.results)}
     for result in record.results.values():
         for key, value in result.items():
