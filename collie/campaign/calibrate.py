@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter as Tally, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Final
 
-from collie.campaign.lanes import Lane, LaneLost, PhaseOf
+from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer
-from collie.campaign.shared_set_ups import SharedSetUp
 from collie.campaign.siblings import best_rate
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.links import LinkLatency, link_latencies
@@ -84,22 +83,19 @@ def plain_load(space: Space) -> Workload | None:
 
 
 def calibrate(
-    measurer: Measurer, set_ups: Sequence[SharedSetUp], repeats: int, load: Workload | None = None
+    measurer: Measurer, workloads: Iterable[Workload], repeats: int, load: Workload | None = None
 ) -> Calibration:
     """Run every calibration workload `repeats` times and take medians. Several pairs share the work.
 
-    Workloads of one set-up are its phases. Each round runs every workload once, so a short disturbance affects one
-    repeat of each. Disturbed and unstable runs are repeated, because a ceiling that is too low hides anomalies. A
-    workload that cannot run or never settles is left out: its verdicts need plain siblings.
+    Each round runs every workload once, so a short disturbance affects one repeat of each. Disturbed and unstable runs
+    are repeated, because a ceiling that is too low hides anomalies. A workload that cannot run or never settles is left
+    out: its verdicts need plain siblings.
     """
-    places = {workload: _place(shared) for shared in set_ups for workload in shared.workloads}
-    rates: dict[Workload, list[float]] = {workload: [] for workload in places}
+    rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
     left = deque([*rates] * repeats)
     spoiled: Tally[Workload] = Tally()
     while left:  # a lost pair can return its work after the others have finished
-        measurer.scheduler.drive(
-            {lane: _calibrating(measurer, lane, left, places, rates, spoiled) for lane in measurer.lanes}
-        )
+        measurer.scheduler.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
     points = tuple(_point(workload, found) for workload, found in rates.items() if found)
     return Calibration(points, links=_links(measurer, load, repeats) if load is not None else ())
 
@@ -127,25 +123,15 @@ async def _timing(measurer: Measurer, lane: Lane, load: Workload, repeats: int) 
     return runs
 
 
-def _place(shared: SharedSetUp) -> PhaseOf | None:
-    """Return the set-up that the workloads are phases of. A single one has a set-up of its own."""
-    return PhaseOf(shared.made_for) if len(shared.workloads) > 1 else None
-
-
 async def _calibrating(
-    measurer: Measurer,
-    lane: Lane,
-    left: deque[Workload],
-    places: Mapping[Workload, PhaseOf | None],
-    rates: dict[Workload, list[float]],
-    spoiled: Tally[Workload],
+    measurer: Measurer, lane: Lane, left: deque[Workload], rates: dict[Workload, list[float]], spoiled: Tally[Workload]
 ) -> None:
     while left:
         workload = left.popleft()
         if workload not in rates:
             continue
         try:
-            result = await measurer.running(lane, workload, "calibrate", places[workload])
+            result = await measurer.running(lane, workload, "calibrate")
         except LaneLost:
             left.append(workload)
             raise

@@ -13,7 +13,6 @@ from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
 from collie.campaign.pairs import odd_pairs
 from collie.campaign.safety import Guard
-from collie.campaign.shared_set_ups import shared_set_ups
 from collie.campaign.summary import Summary
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.thresholds import Loss
@@ -104,8 +103,7 @@ class Campaign:
                 for lane, reason in odd_pairs(measurer, self.space, self.recipe.thresholds).items():
                     measurer.retire(lane, reason)
             if self.calibration is None and self.recipe.thresholds.loss_of is Loss.OF_WORKLOAD:
-                set_ups = shared_set_ups(list(plan(self.space)), self.space, self.recipe.phases)
-                bounds.calibration = calibrate(measurer, set_ups, _CALIBRATION_REPEATS)
+                bounds.calibration = calibrate(measurer, plan(self.space), _CALIBRATION_REPEATS)
             self.store.set_calibration(bounds.calibration)
             return engine.run()
         except BudgetSpent as spent:

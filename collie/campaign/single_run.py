@@ -13,7 +13,6 @@ from collie.campaign.lanes import Lane, LaneTask, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduction, planned, reproduce
 from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
-from collie.campaign.shared_set_ups import SharedSetUp, shared_set_ups
 from collie.detect.bounds import Bound, Bounds, Calibration
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels
@@ -22,7 +21,7 @@ from collie.detect.thresholds import Thresholds
 from collie.errors import TestbedError
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, RunResult, Testbed
 from collie.workloads.feature import Mfs
-from collie.workloads.setup import SetUp
+from collie.workloads.setup import SetUp, made_for_all
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, Workload
 
@@ -69,6 +68,43 @@ class JudgedRun:
     result: RunResult
     verdict: Verdict | None
     phase: Phase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSetUp:
+    """Workloads that run as phases of one set-up, in order. `apart` is why the set-up before could not serve them."""
+
+    made_for: Workload
+    workloads: tuple[Workload, ...]
+    apart: str = ""
+
+
+def shared_set_ups(workloads: Sequence[Workload], space: Space, phases: int | None = None) -> list[SharedSetUp]:
+    """Divide workloads among set-ups without changing their order. `phases` limits the workloads of each."""
+    found: list[SharedSetUp] = []
+    for workload in workloads:
+        before = found[-1].workloads if found else ()
+        if before and phases is not None and len(before) >= phases:
+            apart = f"a set-up has at most {phases} phase{'s' * (phases > 1)}"
+        else:
+            apart = _apart(before, workload, space)
+        if before and not apart:
+            together = (*before, workload)
+            found[-1] = replace(found[-1], made_for=made_for_all(together), workloads=together)
+        else:
+            found.append(SharedSetUp(workload, (workload,), apart))
+    return found
+
+
+def _apart(before: tuple[Workload, ...], workload: Workload, space: Space) -> str:
+    """Return why no set-up serves a workload and those before it, or an empty text."""
+    together = (*before, workload)
+    made_for = made_for_all(together)
+    # The common set-up can be too large for the space although no workload is.
+    own = {complaint for each in together for complaint in space.complaints(each)}
+    too_large = (text for name, text in space.complaints(made_for) if (name, text) not in own)
+    misfits = (text for each in together if (text := space.misfit(each, made_for)))
+    return next(misfits, None) or next(too_large, "")
 
 
 class SingleRunSession:
@@ -198,8 +234,7 @@ class SingleRunSession:
     ) -> Calibration:
         """Measure plain traffic of every transport, size and given opcode. No opcode means all."""
         with within_budget():
-            shared = shared_set_ups(list(plan(self.space, sizes, opcodes)), self.space)
-            return calibrate(self._measurer, shared, repeats, plain_load(self.space))
+            return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats, plain_load(self.space))
 
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
         """Run an anomaly again. With `controls`, also run it with each of its conditions broken."""

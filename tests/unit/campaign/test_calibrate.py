@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
-
-import pytest
-
 from collie.campaign.budget import Budget
 from collie.campaign.calibrate import DENSE_SIZES, SIZES, plain_traffic
 from collie.campaign.single_run import SingleRunSession
@@ -17,7 +12,7 @@ from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink
 from collie.workloads.workload import Opcode, QpType
 from tests.support.planted import HEADER, SPACE
-from tests.support.searches import RANDOM, search
+from tests.support.searches import search
 
 
 def test_plain_traffic_of_any_size_keeps_the_plain_bytes_in_flight() -> None:
@@ -51,15 +46,3 @@ def test_a_testbed_without_data_sheet_is_calibrated_first() -> None:
     assert {(point.qp_type, point.opcode) for point in points} >= {(QpType.RC, Opcode.READ), (QpType.UD, Opcode.SEND)}
     purposes = [record.purpose for record in store.runs()]
     assert purposes[: len(points)] == ["calibrate"] * len(points)
-
-
-@pytest.mark.parametrize(("phases", "share"), [(1, 1.0), (8, 0.3)])
-def test_the_sizes_of_a_calibration_are_phases_where_the_recipe_has_phases(phases: int, share: float) -> None:
-    store = MemoryStore(HEADER)
-    search(FakeTestbed(), store=store, recipe=replace(RANDOM, phases=phases), calibration=None, budget=Budget(runs=120))
-    runs = [record for record in store.runs() if record.purpose == "calibrate"]
-    set_ups = [record for record in runs if record.set_up in (None, record.run)]
-    assert len(runs) == len(store.calibration().points)
-    assert len(set_ups) <= share * len(runs)
-    sizes = Counter(record.set_up for record in runs if record.set_up is not None)
-    assert max(sizes.values(), default=1) <= phases

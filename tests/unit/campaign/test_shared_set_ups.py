@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from collie.campaign.shared_set_ups import SharedSetUp, shared_set_ups
-from collie.campaign.single_run import Phase
+from collie.campaign.single_run import Phase, SharedSetUp, shared_set_ups
 from collie.detect.bounds import UNBOUNDED, Bound
 from collie.detect.measurement import Measurement, Watch
 from collie.ports import Measured, RunResult
