@@ -210,9 +210,9 @@ class Reliability:
         return (
             f"{self.dropped} of {format_count(self.judged_runs, 'run')} looked anomalous and did not show again; "
             f"chance of a false anomaly: {_percent(self.false_chance)}, "
-            f"of missing one that was visited once and shows in 80 % of its runs: {_percent(self.miss_chance)}"
+            f"of missing one that was visited once and shows in 80% of its runs: {_percent(self.miss_chance)}"
         )
 
 
 def _percent(share: float) -> str:
-    return "under 0.1 %" if share < 0.001 else f"{100 * share:.2g} %"
+    return "under 0.1%" if share < 0.001 else f"{100 * share:.2g}%"

@@ -44,7 +44,7 @@ def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]
         random = options.get("loss-random") if isinstance(options, Mapping) else None
         share = random.get("loss") if isinstance(random, Mapping) else None
         if row.get("kind") == "netem" and isinstance(share, int | float) and share > 0:
-            text = f"queueing discipline netem of {netdev} loses {100 * min(share, 1):.3g} % of all packets"
+            text = f"queueing discipline netem of {netdev} loses {100 * min(share, 1):.3g}% of all packets"
             yield DropRule("everything", text, f"tc qdisc del dev {netdev} root", share >= _ALL_LOST)
 
 

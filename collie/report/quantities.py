@@ -48,13 +48,13 @@ def percent(ratio: float | None) -> str:
 
 
 def interval(found: Interval) -> str:
-    """Format an interval of a share: `70 to 100 %`."""
-    return f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
+    """Format an interval of a share: `70 to 100%`."""
+    return f"{100 * found.low:.0f} to {100 * found.high:.0f}%"
 
 
 def latency(measured: Latency) -> str:
-    """Format the quantiles that are known: `3.3 us median, 4.2 us for 99 %, 9.8 us for 99.9 %`."""
-    values = {"median": measured.median_seconds, "for 99 %": measured.p99_seconds, "for 99.9 %": measured.p999_seconds}
+    """Format the quantiles that are known: `3.3 us median, 4.2 us for 99%, 9.8 us for 99.9%`."""
+    values = {"median": measured.median_seconds, "for 99%": measured.p99_seconds, "for 99.9%": measured.p999_seconds}
     known = [f"{format_short_seconds(value)} {name}" for name, value in values.items() if value is not None]
     return ", ".join(known) or "unknown"
 

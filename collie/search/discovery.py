@@ -59,9 +59,9 @@ class DiscoveryEstimate:
     @property
     def sentence(self) -> str:
         """The estimate with its figures."""
-        chance = f"{100 * self.next_hour_chance:.0f} %"
+        chance = f"{100 * self.next_hour_chance:.0f}%"
         if not 0.01 <= self.next_hour_chance <= 0.99:
-            chance = "under 1 %" if self.next_hour_chance < 0.01 else "over 99 %"
+            chance = "under 1%" if self.next_hour_chance < 0.01 else "over 99%"
         if not self.kinds:
             if self.elapsed_seconds < _HOUR:  # half a sighting in minutes extrapolates to many in an hour
                 chance = "too early to tell"

@@ -9,7 +9,7 @@ from collie.detect.compare import Change
 def case(change: Change, name: str, title: str) -> AnsweredCase:
     """Return a case."""
     reason = "baseline: host a receives 183 Gbit/s; candidate: host a sends pause for 29.4% of the time"
-    return AnsweredCase(change, name, title, reason, "throughput x0.70", "over 99.9 %", f"collie reproduce {name}")
+    return AnsweredCase(change, name, title, reason, "throughput x0.70", "over 99.9%", f"collie reproduce {name}")
 
 
 ANSWER = GateAnswer(

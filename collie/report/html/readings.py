@@ -109,7 +109,7 @@ def readings_of(displayed: RunRecord, sibling: RunRecord | None) -> Iterator[Cou
         yield from _victim(here, beside)
 
 
-_QUANTILES = (("median_seconds", "half of the messages within"), ("p99_seconds", "99 % of the messages within"))
+_QUANTILES = (("median_seconds", "half of the messages within"), ("p99_seconds", "99% of the messages within"))
 
 
 def _latencies(workload: Workload, here: Measurement, beside: Measurement | None) -> Iterator[CounterComparison]:

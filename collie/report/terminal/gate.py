@@ -145,7 +145,7 @@ def confidence(comparison: Comparison) -> str:
     """Return the confidence of a comparison in words, empty if it has none."""
     if comparison.confidence is None:
         return ""
-    return "over 99.9 %" if comparison.confidence > 0.999 else f"{100 * comparison.confidence:.3g} %"
+    return "over 99.9%" if comparison.confidence > 0.999 else f"{100 * comparison.confidence:.3g}%"
 
 
 def answer_of(summary: GateSummary, context: GateContext) -> GateAnswer:

@@ -12,7 +12,7 @@ from collie.report.quantities import packet_rate, percent, rate, runs, show
 from collie.report.terminal.summary import Line, styled
 from collie.workloads.units import format_count, format_seconds, format_short_seconds
 
-_HEADS = ("delivered", "packets", "of bound", "pause", "median", "99 %", "verdict")
+_HEADS = ("delivered", "packets", "of bound", "pause", "median", "99%", "verdict")
 
 
 def render_sweep(swept: Swept) -> str:

@@ -91,7 +91,7 @@ def _share(reproduction: Reproduction) -> str:
     if interval is None:
         return ""
     low, high, sure = (100 * share for share in (interval.low, interval.high, interval.confidence))
-    return f" ({low:.0f} % to {high:.0f} % of its runs, {sure:g} % confidence)"
+    return f" ({low:.0f}% to {high:.0f}% of its runs, {sure:g}% confidence)"
 
 
 def _how_bad(trial: Trial) -> Iterator[TerminalLine]:

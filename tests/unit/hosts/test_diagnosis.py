@@ -52,7 +52,7 @@ DROPS_ARP = DropRule("ARP", "a filter drops ARP", "undo ARP")
 DROPS_ROCE = DropRule("UDP 4791", "a filter drops UDP 4791", "undo UDP")
 LOSES = DropRule("everything", "netem loses packets", "undo loss")
 MAY_DROP = DropRule("UDP 4791", "a policy may drop UDP 4791", "open UDP", surely=False)
-LOSES_SOME = DropRule("everything", "netem loses 0.1 % of all packets", "undo loss", surely=False)
+LOSES_SOME = DropRule("everything", "netem loses 0.1% of all packets", "undo loss", surely=False)
 REFUSED = PathFailure(ProofStage.SET_UP, "host b: agent step reg_mr: Cannot allocate memory", "b")
 NIC_A, NIC_B = replace(A, driver="mlx5_core"), replace(B, driver="mlx5_core")
 IB_A, IB_B = (replace(nic, port=replace(PORT, link_layer="InfiniBand"), gid=None) for nic in (NIC_A, NIC_B))
@@ -216,7 +216,7 @@ def test_of_infiniband_the_state_of_the_port_is_evidence() -> None:
 def test_a_discipline_that_loses_a_little_is_a_hint_and_no_cause() -> None:
     found = diagnose(replace(A, rules=(LOSES_SOME,)), B, NOTHING)
     assert (found.layer, found.host) == (Layer.FIREWALL, "b")
-    assert "on a, netem loses 0.1 % of all packets" in found.detail
+    assert "on a, netem loses 0.1% of all packets" in found.detail
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_discipline_that_loses_packets_is_a_rule_and_one_that_delays_them_is_n
     assert not list(losses("eth1", [{"kind": "netem", "options": {"delay": {"delay": 0.05}}}, {"kind": "fq_codel"}]))
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.001, "loses 0.1 % of"), (0.5, "loses 50 % of")])
+@pytest.mark.parametrize(("share", "said"), [(0.001, "loses 0.1% of"), (0.5, "loses 50% of")])
 def test_a_discipline_that_loses_some_packets_is_not_sure_to_lose_a_path(share: float, said: str) -> None:
     (rule,) = losses("eth1", [{"kind": "netem", "options": {"loss-random": {"loss": share, "correlation": 0}}}])
     assert not rule.surely

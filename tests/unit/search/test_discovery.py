@@ -33,7 +33,7 @@ def test_the_finds_of_late_make_the_rate_where_they_promise_more() -> None:
     assert (found.kinds, found.seen_once) == (4, 2)
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-1.5 / 5))  # more than 2.5 / 10 by the repeats
     why = "2 of 4 kinds were seen once, 1 came in the second half; the last 60 min ago"
-    assert found.sentence == f"another find in the next hour: 26 % ({why})"
+    assert found.sentence == f"another find in the next hour: 26% ({why})"
 
 
 def test_a_long_silence_lowers_the_chance() -> None:
@@ -52,8 +52,8 @@ def test_sightings_in_a_row_are_one() -> None:
 def test_without_a_find_there_is_still_a_chance() -> None:
     found = known(estimate_discovery([], [], 10 * HOUR))
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-0.1))
-    assert found.sentence == "another find in the next hour: 10 % (none in 10.0 h)"
-    assert "under 1 %" in known(estimate_discovery([], [], 1000 * HOUR)).sentence
+    assert found.sentence == "another find in the next hour: 10% (none in 10.0 h)"
+    assert "under 1%" in known(estimate_discovery([], [], 1000 * HOUR)).sentence
     assert (
         known(estimate_discovery([], [], 360)).sentence
         == "another find in the next hour: too early to tell (none in 6 min)"
@@ -62,7 +62,7 @@ def test_without_a_find_there_is_still_a_chance() -> None:
 
 def test_nothing_is_certain() -> None:
     found = known(estimate_discovery([60, 120], sightings((1 / 60, "a1"), (2 / 60, "a2")), 180))
-    assert "in the next hour: over 99 % (2 of 2" in found.sentence
+    assert "in the next hour: over 99% (2 of 2" in found.sentence
 
 
 def test_before_the_first_run_nothing_is_known() -> None:

@@ -61,7 +61,7 @@ def test_a_late_victim_has_its_latency() -> None:
     assert row.late is not None
     assert (row.late.here, row.late.sibling) == (3e-4, 2e-5)
     assert (
-        "99 % of the messages within 300 us ( 20 us beside plain traffic)" in Page(render_report(store, CONTEXT)).text
+        "99% of the messages within 300 us ( 20 us beside plain traffic)" in Page(render_report(store, CONTEXT)).text
     )
 
 

@@ -149,7 +149,7 @@ def test_the_page_claims_what_fresh_runs_show() -> None:
     assert "16 of 17 runs inside its conditions showed it." in old
     store.add_anomaly(replace(found, fresh_runs=9, fresh_shows=8))
     page = render_report(store, ReportContext("campaigns/my example", SPACE))
-    text = "It showed in 8 of 9 fresh runs inside its conditions (57 to 98 % of all runs there, 95 % confidence)."
+    text = "It showed in 8 of 9 fresh runs inside its conditions (57 to 98% of all runs there, 95% confidence)."
     assert text in Page(page).text
     assert "16 of 17" not in Page(page).text
     assert '<data value="8" data-source="anomalies/a1/fresh_shows">8</data>' in page

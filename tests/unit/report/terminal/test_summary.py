@@ -174,7 +174,7 @@ def test_the_summary_tells_measurements_from_set_ups(summary: Summary) -> None:
 def test_the_summary_says_how_often_earlier_phases_changed_a_verdict(summary: Summary) -> None:
     text = render_summary(HEADER, replace(summary, repeated_phases=18, changed_phases=0), 12.3)
     differed = "0 of 18 normal phases differed when repeated on a fresh set-up"
-    assert f"{differed}: carry-over from earlier phases in 0 to 18 % of them." in text.splitlines()
+    assert f"{differed}: carry-over from earlier phases in 0 to 18% of them." in text.splitlines()
 
 
 def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
@@ -183,10 +183,10 @@ def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
     assert ", explained in 7 runs (17 of 17 runs inside show it)" in old
     fresh = replace(found, fresh_runs=9, fresh_shows=9, revised=(found.mfs,))
     new = render_summary(HEADER, replace(summary, anomalies=(fresh,)), 1.0)
-    assert ", explained in 7 runs, shows in 9 of 9 fresh runs (70 to 100 %), revised once" in new
+    assert ", explained in 7 runs, shows in 9 of 9 fresh runs (70 to 100%), revised once" in new
     assert "inside" not in new
     never = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, fresh_shows=0),)), 1.0)
-    assert "shows in 0 of 9 fresh runs (0 to 30 %)" in never
+    assert "shows in 0 of 9 fresh runs (0 to 30%)" in never
 
 
 def test_suspicions_that_show_too_rarely_are_listed(summary: Summary) -> None:
@@ -278,7 +278,7 @@ def test_a_measurement_names_its_problems(judged: JudgedRun) -> None:
 def test_a_reproduction_is_printed_with_its_controls(reproduction: Reproduction) -> None:
     assert render_trials("nsdi22-01", reproduction).splitlines() == [
         "reproduced: yes",
-        "nsdi22-01: pause in 2 of 3 runs, normal in 0, inconclusive in 1 (34 % to 100 % of its runs, 95 % confidence)",
+        "nsdi22-01: pause in 2 of 3 runs, normal in 0, inconclusive in 1 (34% to 100% of its runs, 95% confidence)",
         "    anomalous: host b sends pause",
         "    anomalous: host b sends pause",
         "    inconclusive: link changed",
@@ -307,5 +307,5 @@ def test_counters_and_expectations_are_in_the_text(full: Summary) -> None:
     assert "moved most against plain traffic: pressure (receive WQE cache, over 1000 times)" in text
     assert "likely: receives are late" in text
     why = "3 of 9 kinds were seen once, 1 came in the second half; the last 2.1 h ago"
-    assert f"Another find in the next hour: 12 % ({why})." in text
-    assert "1 of 60 runs looked anomalous and did not show again; chance of a false anomaly: under 0.1 %" in text
+    assert f"Another find in the next hour: 12% ({why})." in text
+    assert "1 of 60 runs looked anomalous and did not show again; chance of a false anomaly: under 0.1%" in text
