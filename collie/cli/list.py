@@ -14,6 +14,8 @@ from collie.cli.base import CollieCommand
 from collie.cli.options import format_option, print_json
 from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
+from collie.report.terminal.summary import terminal_width
+from collie.report.terminal.table import table_with_text
 from collie.search.anomaly import causes_of
 from collie.wiring import ADAPTERS
 from collie.workloads.units import format_seconds
@@ -44,17 +46,14 @@ def command(folder: Path, output: str) -> int:
     elif not listed:
         click.echo(f"no campaign below {folder}; begin one with: collie search --budget 1h")
     else:
-        click.echo("\n".join(_table(listed)))
+        click.echo("\n".join(_table(listed, terminal_width())))
     return 0
 
 
-def _table(listed: list[Listed]) -> Iterator[str]:
-    rows = [_HEADS, *(_row(each.directory, each.status) for each in listed if each.status is not None)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    if len(rows) > 1:
-        yield from (
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-        )
+def _table(listed: list[Listed], width: int | None) -> Iterator[str]:
+    rows = [_row(each.directory, each.status) for each in listed if each.status is not None]
+    if rows:
+        yield from table_with_text([_HEADS, *rows], width)
     yield from (f"{each.directory}: {each.error}" for each in listed if each.status is None)
 
 

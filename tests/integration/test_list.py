@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from collie.cli.main import run
+from collie.report.terminal.table import table_with_text
 
 
 def search(campaign: str, runs: int = 3) -> None:
@@ -40,6 +41,17 @@ def test_campaigns_are_listed_in_the_order_in_which_they_began(capsys: pytest.Ca
     assert [row.split()[0] for row in rows] == ["campaigns/b", "nightly/a"]
     assert all("  ended  " in row and "simulated subsystem F" in row and row.endswith("none") for row in rows)
     assert not any(line.endswith(" ") for line in (heads, *rows))
+
+
+def test_on_a_narrow_terminal_the_findings_stand_below() -> None:
+    rows = [("campaign", "on", "findings"), ("a" * 40, "hosts x,y", "3, 2 explained; worst a1: pause, 92%")]
+    assert list(table_with_text(rows, 70)) == [
+        f"{'campaign':40} on",
+        "    findings",
+        f"{'a' * 40} hosts x,y",
+        "    3, 2 explained; worst a1: pause, 92%",
+    ]
+    assert max(map(len, table_with_text(rows))) == 40 + 2 + 9 + 2 + len(rows[1][2])
 
 
 def test_a_list_as_json_has_figures(capsys: pytest.CaptureFixture[str]) -> None:

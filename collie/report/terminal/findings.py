@@ -13,13 +13,12 @@ from rich.text import Text
 from collie.campaign.budget import Budget
 from collie.report.quantities import percent
 from collie.report.ranking import awaits_explanation, worst_first
+from collie.report.terminal.table import NARROWEST
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count, format_seconds
 
 _HEADS = ("id", "severity", "symptom", "found after", "shows in", "where, and when")
 _GAP = "  "
-NARROWEST = 24
-"""Columns below which text is not wrapped."""
 _UNEXPLAINED = "not explained"
 _MORE = 1.5
 """Factor between budgets with which a search that was cut short goes on."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-from textwrap import wrap
 from typing import Any, TextIO
 
 from collie.campaign.phases import Place, with_places
@@ -14,7 +13,7 @@ from collie.detect.measurement import Latency
 from collie.ports import CampaignStore, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.report.json.objects import OUTCOMES
 from collie.report.quantities import percent, rate
-from collie.report.terminal.findings import NARROWEST
+from collie.report.terminal.table import table_with_text
 from collie.workloads.feature import feature_value
 from collie.workloads.space import Space
 from collie.workloads.units import format_seconds
@@ -38,7 +37,6 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Characters with which a formula begins (OWASP, CSV injection)."""
 
 _HEADS = ("run", "phase", "at", "purpose", "verdict", "delivered", "bound", "pause", "why")
-_INDENT = "    "
 
 
 def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
@@ -66,25 +64,8 @@ def write_csv(rows: Iterator[Row], file: TextIO) -> None:
 
 
 def runs_table(rows: Iterable[Row], width: int | None = None) -> Iterator[str]:
-    """Yield the lines of a table of runs.
-
-    With the `width` of a terminal, the reason is wrapped between words: beside the figures, or below them where the
-    figures leave too little room.
-    """
-    table = [_HEADS, *map(_figures, rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(_HEADS) - 1)]
-    left = sum(widths) + 2 * len(widths)
-    beside = width is None or width - left >= NARROWEST
-    for *cells, why in table:
-        gap = "  " if beside else " "
-        figures = gap.join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))
-        indent = " " * left if beside else _INDENT
-        said = [why] if width is None else wrap(why, max(NARROWEST, width - len(indent)))
-        if beside:
-            yield f"{figures}{gap}{said.pop(0) if said else ''}".rstrip()
-        else:
-            yield figures.rstrip()
-        yield from (f"{indent}{part}" for part in said)
+    """Yield the lines of a table of runs, for a terminal of this `width` (`table_with_text`)."""
+    return table_with_text([_HEADS, *map(_figures, rows)], width)
 
 
 def _figures(row: Row) -> tuple[str, ...]:

@@ -33,7 +33,8 @@ from collie.report.quantities import (
     victim_kept,
 )
 from collie.report.ranking import awaits_explanation
-from collie.report.terminal.findings import NARROWEST, findings_table
+from collie.report.terminal.findings import findings_table
+from collie.report.terminal.table import NARROWEST
 from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import Anomaly, causes_of
 from collie.workloads.effect import has_effect
@@ -62,7 +63,7 @@ def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float
     notes = [Text(note, "dim") for note in (*_unconfirmed(summary.unconfirmed), *_notes(summary))]
     if score is not None:
         notes.append(Text(_score(score)))
-    table = list(findings_table([anomaly for anomaly, _ in causes], _terminal_width()))
+    table = list(findings_table([anomaly for anomaly, _ in causes], terminal_width()))
     return styled([*lines, *([""] if notes else []), *notes, *([""] if table else []), *table])
 
 
@@ -288,7 +289,7 @@ def _counters(measurement: Measurement, catalog: Catalog) -> Iterator[str]:
         yield "  ".join((name.ljust(widths[0]), unit.ljust(widths[1]), *right))
 
 
-def _terminal_width() -> int | None:
+def terminal_width() -> int | None:
     """Return the columns of the terminal, or None for a pipe or a file."""
     return Console().width if sys.stdout.isatty() else None
 
@@ -296,7 +297,7 @@ def _terminal_width() -> int | None:
 def styled(lines: Iterable[Line]) -> str:
     """Return lines as text. A terminal gets them wrapped between words. In a pipe each stays one line, for grep."""
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=True)
-    width = _terminal_width()
+    width = terminal_width()
     with console.capture() as capture:
         for line in lines:
             text = line if isinstance(line, Text) else Text(line)  # brackets in the output of hosts are no markup

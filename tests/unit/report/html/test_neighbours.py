@@ -60,9 +60,7 @@ def test_a_late_victim_has_its_latency() -> None:
     assert row.victim == "RC WRITE of 64 KiB, offers 10 Gbit/s"
     assert row.late is not None
     assert (row.late.here, row.late.sibling) == (3e-4, 2e-5)
-    assert (
-        "99% of the messages within 300 us ( 20 us beside plain traffic)" in Page(render_report(store, CONTEXT)).text
-    )
+    assert "99% of the messages within 300 us ( 20 us beside plain traffic)" in Page(render_report(store, CONTEXT)).text
 
 
 def test_a_victim_that_keeps_more_than_usual_loses_nothing_in_its_bar() -> None:
