@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from statistics import median
 from typing import Any
 
 from collie.clock import SystemClock
@@ -23,9 +22,10 @@ from collie.hosts.host_info import RdmaPort, line_rate, rdma_port
 from collie.hosts.idle import foreign_uses
 from collie.hosts.outage import Outages, may_be_outage
 from collie.hosts.protocol import AgentGone, StepFailed
-from collie.hosts.run import OpenSetUp, run_alone
+from collie.hosts.run import OpenSetUp
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
+from collie.hosts.victim_alone import VictimAlone
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host, Pair
 from collie.ports import (
@@ -41,8 +41,8 @@ from collie.ports import (
     Unsupported,
 )
 from collie.readings.policy import WindowPolicy
-from collie.readings.victim import ALONE_RUNS, MIN_MTU, OTHER_RAIL, PlainFlow, victim, victim_flow, why_none
-from collie.workloads.plan import ROLES, hosts, sinks
+from collie.readings.victim import MIN_MTU, OTHER_RAIL, PlainFlow, victim, victim_flow, why_none
+from collie.workloads.plan import ROLES, hosts
 from collie.workloads.pruning import Capabilities
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
@@ -90,7 +90,6 @@ class HostsTestbed:
         self._verify = verify
         self._with_victim = victim
         self._victim_bps = victim_bps
-        self._alone_bps: dict[PlainFlow, float] = {}
         self._pair = pair
         self._catalog_for = catalog_for
         self._discover = discover
@@ -103,6 +102,7 @@ class HostsTestbed:
             for role, host in zip(ROLES, pair.hosts, strict=False)
         }
         self._executor = ThreadPoolExecutor(len(self._sessions), thread_name_prefix=f"hosts {pair.name}")
+        self._alone = VictimAlone(self._executor, self._policy)
         self._outages = Outages(self._executor, self._clock, reviver)
         self._explained: set[str] = set()
         self._catalog: Catalog | None = None
@@ -307,7 +307,9 @@ class HostsTestbed:
             mtu = min_active_mtu(joined, MIN_MTU)
             plain = victim(mtu, remote=workload.remote or other_rail, offered_bps=self._victim_bps)
             beside = PlainFlow(plain, victim_flow(workload, other_rail=other_rail))
-            alone_bps = self._alone_bps_of(beside, joined, watch)
+            if not self._alone.knows(beside):
+                self._end_set_up()
+            alone_bps = self._alone.bps(beside, joined, self._catalog_of(joined), watch)
         measured = self._phase(endpoints, workload, watch, on, beside)
         if no_victim:
             return replace(measured, notes=(*measured.notes, no_victim))
@@ -365,28 +367,6 @@ class HostsTestbed:
         standing, self._open, self._history = self._open, None, None
         if standing is not None and standing.is_alive:
             standing.destroy()
-
-    def _alone_bps_of(self, beside: PlainFlow, joined: Sequence[Endpoint], watch: Watch | None) -> float | None:
-        """Return a victim's throughput without a workload, if known. Measure it when the victim is first used."""
-        if beside in self._alone_bps:
-            return self._alone_bps[beside]
-        self._end_set_up()
-        (sink,) = sinks(beside.workload)
-        own = [replace(endpoint, role=role) for role, endpoint in zip(ROLES, joined, strict=False)]
-        catalog, rates = self._catalog_of(joined), []
-        for _ in range(ALONE_RUNS):
-            policy = self._policy.for_catalog(catalog)
-            measured = run_alone(own, beside.workload, self._executor, catalog, policy, watch)
-            if measured.stopped:
-                raise TestbedError(f"the victim alone was stopped ({measured.stopped}); measure without --victim")
-            delivered = measured.host(sink).delivered_bps
-            if delivered is not None and not measured.problems:
-                rates.append(delivered)
-        if not rates:
-            return None
-        self._alone_bps[beside] = median(rates)
-        logger.info("the victim alone delivers %.3g bit/s, the median of %d runs", self._alone_bps[beside], len(rates))
-        return self._alone_bps[beside]
 
     def _ready(self, roles: Iterable[str]) -> tuple[Endpoint, ...]:
         if self._left is not None:
