@@ -26,7 +26,7 @@ from collie.simulator.truth import Truth
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
-from tests.support.regions import redrawn
+from tests.support.regions import Redrawing
 
 _MAX_REJECTED = 200
 """Moves in a row that leave the region: then the walk begins again at the witness."""
@@ -78,11 +78,11 @@ def inside(space: Space, mfs: Mfs, witness: Workload, points: int, rng: Random, 
         named = {part for condition in mfs.conditions for part in _MADE_OF.get(condition.dimension, ())}
         named |= {condition.dimension for condition in mfs.conditions}
         names = [name for name in names if name in named]
-    workload, drawn = witness, []
+    workload, drawn, redrawing = witness, list[Workload](), Redrawing(space, mfs)
     for _ in range(points):
         rng.shuffle(names)
         for name in names:
-            workload = redrawn(space, mfs, workload, name, rng)
+            workload = redrawing.redrawn(workload, name, rng)
         drawn.append(_plainer(space, mfs, workload, names) if rest_plain else workload)
     return drawn
 
