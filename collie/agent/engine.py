@@ -7,10 +7,12 @@ import os
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional, Sequence
+from operator import attrgetter
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import facts, rdma_cm
 from .content import is_sink
+from .control_verbs import ControlVerbs
 from .faults import AgentFault, bad_request
 from .lines import encode
 from .paths import NATIVE, AnyTraffic, DataPath, DataPaths
@@ -55,10 +57,16 @@ def _plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
     }
 
 
-def _check_load(path: DataPath, workloads: Sequence[Workload]) -> None:
-    if not path.paces and any(workload.offered_bps for workload in workloads):
+def _check_path(path: DataPath, parts: Sequence[Tuple[Workload, bool]]) -> None:
+    """Refuse what only the loop in C can do. The parts are workloads, and whether this end is their requester."""
+    if path.paces:
+        return
+    if any(workload.offered_bps for workload, requester in parts if requester):
         message = f"{path.name} keeps send queues full; only data path {NATIVE} can offer a flow less (offered_bps)"
         raise AgentFault("unsupported", "post", message)
+    if any(workload.new_mrs_per_second or workload.new_qps_per_second for workload, _ in parts):
+        message = f"{path.name} makes no control verbs beside the traffic (new_mrs_per_second, new_qps_per_second)"
+        raise AgentFault("unsupported", "control verbs", f"{message}; only data path {NATIVE} does")
 
 
 class Engine:
@@ -69,6 +77,8 @@ class Engine:
         self.path: Optional[DataPath] = None
         self.resources: Optional[Resources] = None
         self.traffic: Optional[AnyTraffic] = None
+        self.control_verbs: Optional[ControlVerbs] = None
+        self._processes = 1
         self._spin_seconds = 0.0
         self.parts: List[UsedEnd] = []
         self._phases = 0
@@ -120,11 +130,13 @@ class Engine:
             End(entry["key"], entry["role"], entry["qps"], parse_workload(entry["workload"]), entry["flow_qps"])
             for entry in command["ends"]
         ]
-        _check_load(path, [end.workload for end in ends if end.requester])
+        _check_path(path, [(end.workload, end.requester) for end in ends])
         if command["processes"] > 1 and any(end.workload.srq for end in ends):
             raise bad_request("prepare: a shared receive queue belongs to one process, so processes must be 1")
         resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
         self.path, self.resources = path, resources
+        self.control_verbs = ControlVerbs(resources, self.totals.words)
+        self._processes = command["processes"]
         self._spin_seconds = 0.0 if facts.is_software(command["device"]) else SPIN_SECONDS
         resources.create(ends, command["processes"])
         return {
@@ -160,7 +172,7 @@ class Engine:
             UsedEnd(ends[entry["key"]], parse_workload(entry["workload"]), entry["qps"], entry["flow_qps"])
             for entry in command["ends"]
         ]
-        _check_load(self.path, [part.workload for part in parts if part.end.requester])
+        _check_path(self.path, [(part.workload, part.end.requester) for part in parts])
         if not traffic.drain(LATE_SECONDS):
             raise AgentFault("setup", "phase", "work requests of the phase before are still outstanding")
         for part in parts:
@@ -211,11 +223,19 @@ class Engine:
 
     def _do_start(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         self._connected().begin()
+        if self.control_verbs is not None and self.parts:
+            # A victim's part has no rates. All others have those of the workload.
+            rates = attrgetter("new_mrs_per_second", "new_qps_per_second")
+            busiest = max((part.workload for part in self.parts), key=rates)
+            self.control_verbs.begin(busiest, self._processes)
         return {}
 
     def _do_stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
         # ``serve`` continues after this command, and keeps posting receives.
         ends_at = time.monotonic() + command["drain_seconds"]
+        if self.control_verbs is not None:
+            self.control_verbs.end()
+            self.control_verbs.check()
         drained = self._connected().drain(command["drain_seconds"]) and self._settled(ends_at)
         counted = RunTotals([self.totals])
         failed = sum(counted.end(layout.key)["failed_qps"] for layout in self.totals.ends)
@@ -249,6 +269,9 @@ class Engine:
     def _do_destroy(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         flushed = 0
         self.traffic = None
+        if self.control_verbs is not None:
+            control_verbs, self.control_verbs = self.control_verbs, None
+            control_verbs.end()
         if self.resources is not None:
             flushed = self.resources.quiesce(QUIESCE_SECONDS)
             self.resources.destroy()

@@ -181,6 +181,16 @@ class Resources:
             pair.to_init(self._attributes(workload))
         return pair
 
+    def make_and_destroy_pair(self, workload: Workload, cq: Any) -> None:
+        """Create a queue pair as requesters have them, bring it to RTS towards itself, and destroy it."""
+        pair = self._create_pair(End("", "requester", 1, workload), cq)
+        try:
+            path = self._path(workload, self.gid, self.lid)
+            self._bring_up(pair, workload, path, pair.qp_num, workload.sq_psn)
+        finally:
+            with step("destroy_qp"):
+                pair.close()
+
     def _attributes(self, workload: Workload) -> Any:
         v = self.v
         attributes = v.QPAttr(port_num=self.port)

@@ -16,13 +16,14 @@ from .workload import ATOMICS, Workload
 CAPACITIES = ("qps", "mrs_per_qp", "buffer_bytes", "sge_count", "send_wq_depth", "recv_wq_depth")
 # Fields of work requests, which are free in each phase.
 REQUESTS = ("opcode", "more_opcodes", "messages", "wqe_batch", "signal_every", "sge_split", "fence", "offered_bps")
+CONTROL_VERBS = ("new_mrs_per_second", "new_qps_per_second")
 # Fields of an address handle with UD, of the queue pair otherwise.
 PATH = ("traffic_class", "hop_limit")
 
 
 def check_fit(workload: Workload, made_for: Workload) -> None:
     """Raise ``bad_request`` if a workload cannot be a phase of a set-up."""
-    free = {*REQUESTS, *CAPACITIES, "mr_bytes", *(PATH if workload.qp_type == "UD" else ())}
+    free = {*REQUESTS, *CONTROL_VERBS, *CAPACITIES, "mr_bytes", *(PATH if workload.qp_type == "UD" else ())}
     fixed = [field.name for field in dataclasses.fields(Workload) if field.name not in free]
     for name in fixed:
         if getattr(workload, name) != getattr(made_for, name):

@@ -59,12 +59,12 @@ def capabilities(group: Sequence[tuple[Host, HostInfo, RdmaPort]]) -> Capabiliti
 def _of_host(host: Host, info: HostInfo, port: RdmaPort, endpoints: int) -> Iterator[Restriction]:
     """Yield the limits of one device's host. `endpoints` devices of the host share its memory."""
     where = f"{host.device} of {host.name}"
-    for name in ("new_mrs_per_second", "new_qps_per_second"):
-        yield Restriction(name, "the agent makes no control verbs beside the traffic", at_most=0)
     path = info.data_path(host.data_path)
     if path is not None and path.name != "native":
-        reason = f"{host.name} drives traffic by {path.name}, which keeps send queues full"
-        yield Restriction("offered_bps", reason, at_most=0)
+        by = f"{host.name} drives traffic by {path.name}, which"
+        yield Restriction("offered_bps", f"{by} keeps send queues full", at_most=0)
+        for name in ("new_mrs_per_second", "new_qps_per_second"):
+            yield Restriction(name, f"{by} makes no control verbs beside the traffic", at_most=0)
     device = info.device(host.device)
     if device is not None:
         yield from _of_device(where, device, port)

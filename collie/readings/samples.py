@@ -53,6 +53,7 @@ class EngineTotals:
         errors: failed completions by status, without flushed ones.
         wait_seconds: time in which the generator was ready to run and had no CPU.
         queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
+        new_mrs, new_qps: regions and queue pairs made and destroyed beside the traffic.
     """
 
     iterations: int
@@ -65,6 +66,8 @@ class EngineTotals:
     data_path: str | None = None
     queue_outstanding: int = 0
     queue_limit: int = 0
+    new_mrs: int = 0
+    new_qps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

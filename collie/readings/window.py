@@ -16,7 +16,7 @@ from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog, CounterKind, Role
 from collie.counters.series import rates_at
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
-from collie.readings import victim as victims
+from collie.readings import control_verbs, victim as victims
 from collie.readings.counter_sanity import LINK_DOWN, StalledCounter, link_change, stalled_counters, void_reasons
 from collie.readings.delivery import Curve, curves_of, received_bps, received_inside, step_rates
 from collie.readings.health import generator_health, has_errors
@@ -84,6 +84,7 @@ def measurement(
             *_across_ports(workload, machines),
             *_invisible_pause(samples, catalog),
             *victims.notes(samples),
+            *control_verbs.notes(workload, samples),
             *(f"host {role}: {one.text}" for role, found in stalled.items() for one in found if not one.voids),
         ),
         series=series,

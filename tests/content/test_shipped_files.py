@@ -127,7 +127,7 @@ def test_soft_roce_varies_everything_that_the_driver_honours() -> None:
         "memory",
         "peer_memory",
         "offered_bps",  # the agent keeps send queues full
-        "new_mrs_per_second",  # the agent makes no control verbs beside the traffic
+        "new_mrs_per_second",  # control verbs beside the traffic are for neighbours
         "new_qps_per_second",
         "huge_pages",  # the machines keep none, and who gives them some may add the dimension
     }

@@ -48,10 +48,18 @@ def test_only_the_native_data_path_can_offer_a_load() -> None:
     assert f"offered_bps 1..100000000000: {reason}" in [str(drop) for drop in drops]
 
 
-def test_no_host_makes_control_verbs_beside_its_traffic() -> None:
-    space, drops = prune(load_space("control-verbs"), capabilities([host("left"), host("right")]))
-    assert {"new_mrs_per_second", "new_qps_per_second"}.isdisjoint(space.dimensions)
-    reason = "the agent makes no control verbs beside the traffic"
+def test_only_the_native_data_path_makes_control_verbs_beside_the_traffic() -> None:
+    verbs = load_space("control-verbs").dimensions
+    rates = {name: verbs[name] for name in ("new_mrs_per_second", "new_qps_per_second")}
+    space = load_space("nsdi22")
+    space = dataclasses.replace(space, dimensions={**space.dimensions, **rates})
+    forced, info, port = host("right")
+    pruned, _ = prune(space, capabilities([host("left"), (forced, info, port)]))
+    assert rates.keys() <= pruned.dimensions.keys()
+    forced = dataclasses.replace(forced, data_path="pyverbs")
+    pruned, drops = prune(space, capabilities([host("left"), (forced, info, port)]))
+    assert rates.keys().isdisjoint(pruned.dimensions)
+    reason = "right drives traffic by pyverbs, which makes no control verbs beside the traffic"
     assert f"new_qps_per_second 1..1000: {reason}" in [str(drop) for drop in drops]
 
 
