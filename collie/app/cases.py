@@ -148,7 +148,7 @@ def _published(adapters: Adapters, name: str) -> NamedCase:
 def _bundled(adapters: Adapters, path: Path) -> NamedCase:
     bundle = adapters.reports.read_bundle(path)
     case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.at_discovery, bundle.plan.on)
-    choice = SearchChoice(TestbedChoice(verify=bundle.verify))
+    choice = SearchChoice(TestbedChoice(verify=bundle.verify, victim=bundle.victim, victim_bps=bundle.victim_bps))
     known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
     return NamedCase(case, choice, Calibration(), *known)
 

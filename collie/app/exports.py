@@ -89,6 +89,8 @@ def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
         verify=chosen.testbed.verify,
         at_discovery=named.case.at_discovery,
         fingerprints=named.fingerprints,
+        victim=chosen.testbed.victim,
+        victim_bps=chosen.testbed.victim_bps,
     )
 
 
@@ -126,6 +128,10 @@ def _in_perftest(adapters: Adapters, named: NamedCase) -> PerftestCase:
     if case.on is not None:
         raise UsageError(
             f"{case.name} shows only on a set-up for other workloads, too, which perftest cannot make: use --as bundle"
+        )
+    if case.symptom.is_of_victim:
+        raise UsageError(
+            f"{case.name} shows in what a neighbour loses, and perftest commands have no neighbour: use --as bundle"
         )
     return in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(adapters, named.choice))
 

@@ -19,8 +19,8 @@ from collie.workloads.feature import Condition, Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload, render
 
-VERSION = 2
-"""Version 2 can have a `set_up`. A bundle without one keeps version 1, which earlier versions of Collie read."""
+VERSION = 3
+"""Version 2 can have a `set_up`, version 3 a `victim`. A bundle without them keeps the version of older ones."""
 
 _TEXTS = ("name", "collie_version", "exported", "found_on", "sentence", "likely")
 
@@ -29,7 +29,7 @@ def encode(bundle: Bundle) -> Json:
     """Return plain values from which `decode` makes the same bundle."""
     at_discovery = bundle.at_discovery
     return {
-        "bundle_version": VERSION if bundle.plan.on else 1,
+        "bundle_version": VERSION if bundle.victim else 2 if bundle.plan.on else 1,
         **{key: getattr(bundle, key) for key in _TEXTS},
         "symptom": bundle.symptom.value,
         "features": codec.encode(bundle.mfs),
@@ -42,6 +42,7 @@ def encode(bundle: Bundle) -> Json:
         **({"set_up": codec.encode(bundle.plan.on)} if bundle.plan.on else {}),
         "thresholds": CODEC.write(bundle.thresholds),
         "verify": bundle.verify,
+        **({"victim": {"offered_bps": bundle.victim_bps}} if bundle.victim else {}),
         "counters": at_discovery and {**CODEC.write(at_discovery.signature), **CODEC.write(at_discovery.levels)},
         "fingerprints": {host: CODEC.write(each.values) for host, each in bundle.fingerprints.items()},
     }
@@ -85,6 +86,8 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
         thresholds=typed(Thresholds, raw["thresholds"]),
         verify=raw["verify"] is True,
         at_discovery=_at_discovery(raw["counters"]),
+        victim="victim" in raw,
+        victim_bps=_load(raw.get("victim")),
         fingerprints={
             host: Fingerprint(values)
             for host, values in typed(Mapping[str, Mapping[str, Mapping[str, Any]]], raw["fingerprints"]).items()
@@ -98,6 +101,15 @@ def _set_up(raw: Mapping[str, Any] | None, anomaly: Workload) -> SetUp | None:
     on = SetUp(_possible(raw["made_for"]), tuple(map(_possible, raw["before"])))
     codec.require_phase(anomaly, on)
     return on
+
+
+def _load(victim: Mapping[str, Any] | None) -> int:
+    if victim is None:
+        return 0
+    load: int = typed(int, victim["offered_bps"])
+    if load < 0:
+        raise ValueError(f"its victim has a load of {load} bits/s")
+    return load
 
 
 def _possible(raw: Mapping[str, Any]) -> Workload:

@@ -149,8 +149,13 @@ def _testbed(bundle: Bundle, pair: Pair, known_hosts: Path | None) -> HostsTestb
         catalog_for=catalogs.find,
         discover=catalogs.discover,
         archive=Archive.of(_member("agent.pyz")),
-        verify=bundle.verify,
+        **options_of(bundle),
     )
+
+
+def options_of(bundle: Bundle) -> dict[str, Any]:
+    """Return the options of a testbed that runs what the bundle's campaign ran."""
+    return {"verify": bundle.verify, "victim": bundle.victim, "victim_bps": bundle.victim_bps}
 
 
 def _member(name: str) -> bytes:

@@ -298,6 +298,7 @@ class Bundle:
         likely: hint for the cause, or empty.
         siblings: the plain sibling of each workload of the plan, for the bound.
         fingerprints: fingerprints of the hosts at discovery, empty if not recorded.
+        victim, victim_bps: whether a plain flow runs beside every workload, and its load or 0 for full queues.
     """
 
     name: str
@@ -314,3 +315,5 @@ class Bundle:
     verify: bool = False
     at_discovery: CountersAtDiscovery | None = None
     fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
+    victim: bool = False
+    victim_bps: int = 0

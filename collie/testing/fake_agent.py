@@ -16,6 +16,7 @@ working directory (all keys optional)::
      "latencies": [[1000000, 100]],    rounds that each requester times per sample: (ns, number)
      "swing": 0.25,                    share of that rate by which pairs of samples are alternately above and below it
      "victim_keeps": 0.25,             share of that rate that the flow `victim` keeps beside others
+     "victim_keeps_beside": {"4": 0.25},               likewise, beside workloads with so many queue pairs
      "wrong_bytes": 16,                in the payload of each responder
      "counters": {"hw_counters": {"rcvd_pkts": 1000}},   increase per second
      "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, likewise while there is no run, 0 by default
@@ -286,7 +287,9 @@ class FakeAgent:
         timed = requester and workload["qp_type"] == "RC" and self._data_path == "native"
         latencies = self._behaviour.get("latencies", LATENCIES)
         if key.startswith("victim/"):
-            delivered = int(delivered * self._behaviour.get("victim_keeps", 1.0))
+            qps = str(max(each.get("qps", 1) for each in self._workloads.values()))
+            beside = self._behaviour.get("victim_keeps_beside", {})
+            delivered = int(delivered * beside.get(qps, self._behaviour.get("victim_keeps", 1.0)))
         return {
             "posted_messages": delivered // 100 if requester else None,
             "posted_bytes": delivered if requester else None,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collie.bundle.controller import Outcome, run
+from collie.bundle.controller import Outcome, options_of, run
 from collie.campaign.reproduce import Bundle, CountersAtDiscovery, Plan, Reproduced
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
-from collie.detect.thresholds import Thresholds
+from collie.detect.thresholds import Loss, Thresholds
 from collie.hosts.session import Archive
 from collie.hosts.testbed import HostsTestbed
 from collie.inventory.fingerprint import Fingerprint, HostDifference
@@ -63,9 +63,12 @@ Rerun = Callable[..., Outcome]
 
 @pytest.fixture
 def rerun(tmp_path: Path) -> Rerun:
-    def rerun(counters: dict[str, int], bundle: Bundle = BUNDLE, **options: Any) -> Outcome:
+    def rerun(
+        counters: dict[str, int], bundle: Bundle = BUNDLE, agents: Mapping[str, Any] = {}, **options: Any
+    ) -> Outcome:
         behaviour = {
-            "counters": {"hw_counters": {"rcvd_pkts": 10_000, "misses": 10, "stalls": 10, "tx_pause": 0} | counters}
+            **agents,
+            "counters": {"hw_counters": {"rcvd_pkts": 10_000, "misses": 10, "stalls": 10, "tx_pause": 0} | counters},
         }
         for host in PAIR.hosts:
             (tmp_path / host.name).mkdir(exist_ok=True)
@@ -76,6 +79,7 @@ def rerun(tmp_path: Path) -> Rerun:
             lambda driver: CATALOG,
             policy=QUICK,
             archive=Archive.of(fake_agent_program()),
+            **options_of(bundle),
         )
         return run(bundle, testbed, **{"repeat": 2, "controls": False, "shared_port": False} | options)
 
@@ -121,3 +125,17 @@ def test_what_no_longer_shows_is_not_reproduced_and_the_changed_firmware_is_name
 def test_nothing_is_said_of_differences_when_nothing_was_kept(rerun: Rerun) -> None:
     _, changed, _ = rerun({}, replace(BUNDLE, fingerprints={}, at_discovery=None), repeat=1)
     assert changed is None
+
+
+def test_the_harm_to_a_neighbour_needs_the_neighbour(rerun: Rerun) -> None:
+    harmful = replace(
+        BUNDLE,
+        symptom=Symptom.VICTIM_LOSS,
+        thresholds=Thresholds(loss_of=Loss.OF_VICTIM),
+        at_discovery=None,
+        victim=True,
+    )
+    found, _, _ = rerun({}, harmful, {"victim_keeps_beside": {str(ANOMALY.qps): 0.25}})
+    assert found.answer is Reproduced.YES
+    found, _, _ = rerun({}, harmful)
+    assert found.answer is Reproduced.NO

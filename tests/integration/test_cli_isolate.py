@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,13 @@ def test_an_aggressor_is_found_explained_and_reproduced(tmp_path: Path) -> None:
     assert "a plain flow keeps" in worst["sentence"]
     again = collie("reproduce", f"c/{worst['id']}", "--repeat", "2", cwd=tmp_path)
     assert "victim loss" in again.stdout
+    collie("export", f"c/{worst['id']}", "--as", "bundle", "-o", "a.pyz", cwd=tmp_path)
+    about = subprocess.run(
+        [sys.executable, "a.pyz", "--about"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "the victim, runs beside each" in about.stdout
+    refused = collie("export", f"c/{worst['id']}", "--as", "perftest", cwd=tmp_path, status=2)
+    assert "use --as bundle" in refused.stderr
 
 
 def test_an_aggressor_that_takes_nothing_makes_a_victim_with_a_load_late(tmp_path: Path) -> None:

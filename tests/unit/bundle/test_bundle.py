@@ -85,9 +85,24 @@ def test_the_phases_that_it_needs_come_back_and_are_named() -> None:
     assert "phases first" not in said
 
 
-def test_only_a_bundle_with_phases_is_too_new_for_an_earlier_collie() -> None:
-    assert (encode(bundle())["bundle_version"], encode(after())["bundle_version"]) == (1, 2)
-    assert "set_up" not in encode(bundle())
+@pytest.mark.parametrize(("load", "said"), [(0, "with full send queues"), (10**9, "at 1 Gbit/s")])
+def test_the_victim_that_it_holds_up_comes_back_and_is_named(load: int, said: str) -> None:
+    one = replace(bundle(), victim=True, victim_bps=load)
+    assert decode(through_json(encode(one))) == one
+    assert f"runs beside each workload, {said}:" in " ".join(about(one, "file.pyz").split())
+    assert "victim" not in about(bundle(), "file.pyz")
+
+
+@pytest.mark.parametrize("victim", [{}, {"offered_bps": -1}, {"offered_bps": "1"}, 7])
+def test_a_victim_without_a_load_is_refused(victim: Any) -> None:
+    with pytest.raises(ValueError, match=r"victim|offered_bps|wrong kind|whole number"):
+        decode({**encode(bundle()), "victim": victim})
+
+
+def test_only_a_bundle_with_phases_or_a_victim_is_too_new_for_an_earlier_collie() -> None:
+    versions = [encode(each)["bundle_version"] for each in (bundle(), after(), replace(after(), victim=True))]
+    assert versions == [1, 2, 3]
+    assert {"set_up", "victim"}.isdisjoint(encode(bundle()))
 
 
 def test_the_catalogs_come_back() -> None:
@@ -152,7 +167,7 @@ def test_a_bundle_is_read_and_nothing_of_it_is_run_or_unpacked(tmp_path: Path) -
         (b"[" * 100_000, "is wrong"),
         (b"\xff\xfe\x00", "is wrong"),
         (b"[]", "something is missing"),
-        (b'{"bundle_version": 3}', "its version is 3"),
+        (b'{"bundle_version": 4}', "its version is 4"),
         (b'{"bundle_version": NaN}', "NaN is no number"),
         (changed(lambda raw: raw.pop("thresholds")), "something is missing"),
         (changed(lambda raw: raw["anomaly"]["workload"].update(qps=10**9)), "memory regions"),
