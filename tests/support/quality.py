@@ -78,11 +78,12 @@ def inside(space: Space, mfs: Mfs, witness: Workload, points: int, rng: Random, 
         named = {part for condition in mfs.conditions for part in _MADE_OF.get(condition.dimension, ())}
         named |= {condition.dimension for condition in mfs.conditions}
         names = [name for name in names if name in named]
-    workload, drawn, redrawing = witness, list[Workload](), Redrawing(space, mfs)
+    drawn, redrawing = list[Workload](), Redrawing(space, mfs, witness)
     for _ in range(points):
         rng.shuffle(names)
         for name in names:
-            workload = redrawing.redrawn(workload, name, rng)
+            redrawing.redraw(name, rng)
+        workload = redrawing.workload
         drawn.append(_plainer(space, mfs, workload, names) if rest_plain else workload)
     return drawn
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 from collie.workloads.dimension import Choice, Vector
 from collie.workloads.feature import Condition, Mfs, Op, feature_value, sources
@@ -44,61 +45,95 @@ def inside(space: Space, conditions: Mfs, trigger: Workload, rng: Random) -> Wor
     if not (conditions.covers(workload) and space.allows(workload)):
         workload = trigger
     names = [name for name in space.dimensions if name not in plain]
-    redrawing = Redrawing(space, conditions)
+    redrawing = Redrawing(space, conditions, workload)
     for _ in range(_SWEEPS):
         rng.shuffle(names)
         for name in names:
-            workload = redrawing.redrawn(workload, name, rng)
-    return workload
+            redrawing.redraw(name, rng)
+    return redrawing.workload
+
+
+class _Draft(Workload):
+    """A workload that can be changed in place, as most of the values that are tried do not fit."""
+
+    __slots__ = ()
+
+    def put(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
 
 class Redrawing:
-    """Draws one dimension at a time anew, from the values of its ladder that keep conditions and constraints."""
+    """Draws one dimension at a time anew, from the values of its ladder that keep conditions and constraints.
 
-    def __init__(self, space: Space, conditions: Mfs) -> None:
+    It goes on from a workload that keeps them all.
+    """
+
+    def __init__(self, space: Space, conditions: Mfs, start: Workload) -> None:
         self._space, self._mfs = space, conditions
-        # A change of one dimension keeps what does not read it. Asking only the rest halves the time.
+        self._draft = _Draft(**start.named())
+        # A change of one dimension keeps what does not read it.
         self._conditions = {
             name: [each for each in conditions.conditions if name in sources(each.dimension)]
             for name in space.dimensions
         }
         self._constraints = {
-            name: [each for each in space.constraints if name in each.fields] for name in space.dimensions
+            name: [each.check for each in space.constraints if name in each.fields] for name in space.dimensions
         }
 
-    def redrawn(self, workload: Workload, name: str, rng: Random) -> Workload:
-        """Return a workload, which keeps everything, with another value of one dimension. The same if none fits."""
-        dimension = self._space.dimensions[name]
+    @property
+    def workload(self) -> Workload:
+        """The present workload."""
+        return Workload(**self._draft.named())
+
+    def redraw(self, name: str, rng: Random) -> None:
+        """Give a dimension another value. It keeps the present one if no other fits."""
+        draft, dimension = self._draft, self._space.dimensions[name]
         if isinstance(dimension, Vector):
-            length = rng.randint(1, dimension.max_length)
-            longest = workload.mtu if workload.qp_type is QpType.UD else dimension.element.high
-            sizes = [size for size in dimension.element.ladder if size <= longest]
-            for _ in range(_TRIES):
-                drawn = tuple(rng.choice(sizes) for _ in range(length))
-                candidate = _fitting(workload.with_(messages=drawn))
-                if self._mfs.covers(candidate) and self._space.allows(candidate):
-                    return candidate
-            return workload
+            self._redraw_messages(dimension, rng)
+            return
         values = list(dimension.values if isinstance(dimension, Choice) else dimension.ladder)
         rng.shuffle(values)
+        before = draft.get(name)
         for value in values:
-            candidate = workload.with_(**{name: value})
-            if self._keeps(candidate, name):
-                return candidate
-        return workload
+            draft.put(**{name: value})
+            if self._keeps(name):
+                return
+        draft.put(**{name: before})
 
-    def _keeps(self, candidate: Workload, name: str) -> bool:
-        return all(condition.holds(candidate) for condition in self._conditions[name]) and not any(
-            constraint.check(candidate) for constraint in self._constraints[name]
-        )
+    def _redraw_messages(self, dimension: Vector, rng: Random) -> None:
+        draft = self._draft
+        length = rng.randint(1, dimension.max_length)
+        longest = draft.mtu if draft.qp_type is QpType.UD else dimension.element.high
+        sizes = [size for size in dimension.element.ladder if size <= longest]
+        before = {name: draft.get(name) for name in ("messages", "mr_bytes", "mtu")}
+        for _ in range(_TRIES):
+            draft.put(messages=tuple(rng.choice(sizes) for _ in range(length)))
+            draft.put(**_room(draft))
+            if self._mfs.covers(draft) and self._space.allows(draft):
+                return
+            draft.put(**before)
+
+    def _keeps(self, name: str) -> bool:
+        draft = self._draft
+        for condition in self._conditions[name]:  # loops, as all() takes longer
+            if not condition.holds(draft):
+                return False
+        for check in self._constraints[name]:  # noqa: SIM110
+            if check(draft) is not None:
+                return False
+        return True
+
+
+def _room(workload: Workload) -> dict[str, int]:
+    """Return the region and the MTU for the longest message: it lies in one region, and a UD message in one packet."""
+    longest = max(workload.messages)
+    mr_bytes = max(workload.mr_bytes, -(-longest // _PAGE_BYTES) * _PAGE_BYTES)
+    return {"mr_bytes": mr_bytes, "mtu": max(workload.mtu, longest) if workload.qp_type is QpType.UD else workload.mtu}
 
 
 def _fitting(workload: Workload) -> Workload:
-    """Make room for the longest message: a message lies in one region, and a UD message in one packet."""
-    longest = max(workload.messages)
-    mr_bytes = max(workload.mr_bytes, -(-longest // _PAGE_BYTES) * _PAGE_BYTES)
-    mtu = max(workload.mtu, longest) if workload.qp_type is QpType.UD else workload.mtu
-    return workload.with_(mr_bytes=mr_bytes, mtu=mtu)
+    return workload.with_(**_room(workload))
 
 
 def broken(space: Space, trigger: Workload, condition: Condition) -> list[Workload]:
