@@ -324,7 +324,9 @@ class Triage:
         A process with a smaller budget can have recorded another one, or one for an anomaly that waits no more.
         """
         for waiting in self.waiting:
-            likely = max(self._likely_causes(waiting), key=attrgetter("chance"), default=None)
+            # One that was joined with it before its explanation was withdrawn has its own id.
+            others = (each for each in self._likely_causes(waiting) if each.id != waiting.anomaly.id)
+            likely = max(others, key=attrgetter("chance"), default=None)
             if likely is not None and likely.chance >= _FAMILIAR:
                 waiting.anomaly = dataclasses.replace(waiting.anomaly, likely_same_as=likely)
                 self.found[waiting.anomaly.id] = waiting.anomaly

@@ -184,6 +184,15 @@ def test_what_waits_at_the_end_names_the_explained_anomaly_that_it_most_likely_i
     assert unlike.anomaly.likely_same_as is None
 
 
+def test_what_waits_does_not_name_itself_by_way_of_one_that_was_joined_with_it() -> None:
+    triage, explained = triage_with_one_explained()
+    waiting = ConfirmedAnomaly(FIRST, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2"))
+    triage.waiting.append(waiting)
+    explained.anomaly = replace(explained.anomaly, same_as="a2")
+    triage.note_likely_causes()
+    assert waiting.anomaly.likely_same_as is None
+
+
 def test_a_likely_cause_that_a_smaller_budget_left_on_record_goes_when_the_explanation_has_begun() -> None:
     store = MemoryStore(HEADER)
     triage, explained = triage_with_one_explained(store)
