@@ -2,30 +2,36 @@
 
 Rules:
 
-1. A thread makes them, each kind at its own rate. Verbs and the loop in C release the interpreter's lock, so the
-   traffic goes on meanwhile. The loop in Python could not, so only the native data path makes control verbs.
+1. A thread makes them one after another, each kind at its own rate. Verbs and the loop in C release the interpreter's
+   lock, so the traffic goes on meanwhile. The loop in Python could not, so only the native data path makes any.
 2. Each object is destroyed before the next verb. None is left, and the traffic has its objects to itself.
-3. A device that is too slow gets the next verb at once, and what it has missed of late.
+3. A device that is too slow gets the next verb at once, in the ratio of the rates. What it missed is made up for, but
+   only what was due in the last ``LATE_SECONDS``.
+4. A verb that fails ends the thread, and a word of ``Totals`` says why. So the samples of every host show it.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import ctypes
+import errno
+import mmap
+import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Optional
+import traceback
+from typing import Any, Callable, Dict, List, Optional
 
+from . import memory
 from .faults import AgentFault
-from .objects import Buffers, CompletionQueue, remote_access, step
+from .objects import CompletionQueue, remote_access, step
 from .resources import Resources
-from .totals import NEW_MRS, NEW_QPS
+from .totals import CONTROL_ERRNO, NEW_MRS, NEW_QPS
 from .workload import Workload
 
-# What was due earlier is not made up for.
 LATE_SECONDS = 0.1
 # A queue pair that carries nothing needs no more.
 CQ_ENTRIES = 16
-# A verb that waits for longer holds up the end of the run, whose deadline then ends the process.
+# A verb that takes longer blocks ``stop`` and ``destroy``, so that the agent kills the engine.
 END_SECONDS = 2.0
 
 
@@ -35,80 +41,102 @@ class ControlVerbs:
     def __init__(self, resources: Resources, words: Any) -> None:
         """Make verbs on the device of ``resources``, and count them in the words of ``Totals``."""
         self._resources, self._words = resources, words
-        self._ended = threading.Event()
+        self._makers: Optional[_Makers] = None
+        self._intervals: Dict[int, float] = {}
+        self._wanted_end = threading.Event()
         self._thread: Optional[threading.Thread] = None
-        self._fault: Optional[AgentFault] = None
 
-    def begin(self, workload: Workload, processes: int) -> None:
-        """Make control verbs at this engine's share of the rates of ``workload``, until ``end``."""
-        wanted = {NEW_MRS: workload.new_mrs_per_second, NEW_QPS: workload.new_qps_per_second}
-        intervals = {word: processes / rate for word, rate in wanted.items() if rate}
-        if intervals:
-            self._ended.clear()
-            self._thread = threading.Thread(target=self._run, args=(workload, intervals), daemon=True)
+    def admit(self, workloads: List[Workload], engines: int) -> None:
+        """Take what the verbs of a phase need. ``engines`` share the largest rates of its workloads."""
+        self.close()
+        rates = {
+            NEW_MRS: max((workload.new_mrs_per_second for workload in workloads), default=0),
+            NEW_QPS: max((workload.new_qps_per_second for workload in workloads), default=0),
+        }
+        self._intervals = {word: engines / rate for word, rate in rates.items() if rate}
+        if self._intervals:
+            busiest = max(workloads, key=lambda each: (each.new_mrs_per_second, each.new_qps_per_second))
+            self._resources.check_room(engines)
+            self._makers = _Makers(self._resources, busiest, engines)
+
+    def begin(self) -> None:
+        """Make the verbs of the phase until ``end``."""
+        if self._makers is not None:
+            self._wanted_end.clear()
+            make: Dict[int, Callable[[], None]] = {NEW_MRS: self._makers.region, NEW_QPS: self._makers.pair}
+            self._thread = threading.Thread(target=self._run, args=(make,), daemon=True)
             self._thread.start()
 
+    def want_end(self) -> None:
+        """Begin no other verb."""
+        self._wanted_end.set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a verb may be under way."""
+        return self._thread is not None and self._thread.is_alive()
+
     def end(self) -> None:
-        """Make no more. Raise ``AgentFault`` if one does not end."""
+        """Wait for the verb that is under way. Raise ``AgentFault`` if it does not end."""
+        self.want_end()
         if self._thread is not None:
-            self._ended.set()
             self._thread.join(END_SECONDS)
             if self._thread.is_alive():
-                raise AgentFault("setup", "control verbs", f"a control verb takes more than {END_SECONDS} s")
+                raise AgentFault("setup", "control verbs", f"a control verb takes more than {END_SECONDS:.0f} s")
             self._thread = None
 
-    def check(self) -> None:
-        """Raise ``AgentFault`` if a verb has failed since the last check."""
-        fault, self._fault = self._fault, None
-        if fault is not None:
-            raise fault
+    def close(self) -> None:
+        """End, and give back what the verbs needed."""
+        self.end()
+        makers, self._makers = self._makers, None
+        if makers is not None:
+            makers.close()
 
-    def _run(self, workload: Workload, intervals: Dict[int, float]) -> None:
+    def _run(self, make: Dict[int, Callable[[], None]]) -> None:
         try:
-            with _Makers(self._resources, workload) as make:
-                self._keep_making(make, intervals)
+            self._keep_making(make)
         except AgentFault as fault:
-            self._fault = fault
+            self._words[CONTROL_ERRNO] = fault.errno or errno.EIO
+        except Exception:  # the end of the thread: the controller must hear of a bug, too
+            traceback.print_exc(file=sys.stderr)
+            self._words[CONTROL_ERRNO] = errno.EIO
 
-    def _keep_making(self, make: Dict[int, Callable[[], None]], intervals: Dict[int, float]) -> None:
-        due = dict.fromkeys(intervals, time.monotonic())
+    def _keep_making(self, make: Dict[int, Callable[[], None]]) -> None:
+        due = dict.fromkeys(self._intervals, time.monotonic())
         while True:
             word = min(due, key=due.__getitem__)
-            if self._ended.wait(max(0.0, due[word] - time.monotonic())):
+            now = time.monotonic()
+            missed = now - LATE_SECONDS - due[word]
+            if missed > 0:  # shifting all of them keeps their ratio
+                due = {each: at + missed for each, at in due.items()}
+            if self._wanted_end.wait(max(0.0, due[word] - now)):
                 return
             make[word]()
             self._words[word] += 1
-            due[word] = max(due[word] + intervals[word], time.monotonic() - LATE_SECONDS)
+            due[word] += self._intervals[word]
 
 
 class _Makers:
-    """What makes and destroys one object of each kind, as large as those of the traffic."""
+    """Makes and destroys one object of each kind, as large as those of the traffic."""
 
-    def __init__(self, resources: Resources, workload: Workload) -> None:
+    def __init__(self, resources: Resources, workload: Workload, engines: int) -> None:
         self._resources, self._workload = resources, workload
-        one = dataclasses.replace(workload, mrs_per_qp=1)
-        self._buffer = Buffers(resources.v, resources.pd, one, 1, 0, None)
-        try:
-            self._cq = CompletionQueue(resources.v, resources.context, CQ_ENTRIES)
-        except AgentFault:
-            self._buffer.close()
-            raise
+        with step("allocate"):
+            self._memory: mmap.mmap = memory.allocate(workload.buffer_bytes, workload.huge_pages, engines)
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._cq = CompletionQueue(resources.v, resources.context, CQ_ENTRIES)
 
-    def __enter__(self) -> Dict[int, Callable[[], None]]:
-        return {NEW_MRS: self._region, NEW_QPS: self._pair}
+    def close(self) -> None:
+        with step("destroy_cq"):
+            self._cq.close()
 
-    def __exit__(self, *_error: object) -> None:
-        self._buffer.close()
-        self._cq.close()
-
-    def _region(self) -> None:
+    def region(self) -> None:
         v, workload = self._resources.v, self._workload
-        address, _ = self._buffer.local(0, 0)
         access = v.e.IBV_ACCESS_LOCAL_WRITE | remote_access(v, workload)
         with step("reg_mr"):
-            region = v.MR(self._resources.pd, workload.buffer_bytes, access, address=address)
+            region = v.MR(self._resources.pd, workload.buffer_bytes, access, address=self._address)
         with step("dereg_mr"):
             region.close()
 
-    def _pair(self) -> None:
+    def pair(self) -> None:
         self._resources.make_and_destroy_pair(self._workload, self._cq.cq)

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 import traceback
-from operator import attrgetter
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import facts, rdma_cm
@@ -78,7 +77,6 @@ class Engine:
         self.resources: Optional[Resources] = None
         self.traffic: Optional[AnyTraffic] = None
         self.control_verbs: Optional[ControlVerbs] = None
-        self._processes = 1
         self._spin_seconds = 0.0
         self.parts: List[UsedEnd] = []
         self._phases = 0
@@ -136,7 +134,6 @@ class Engine:
         resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
         self.path, self.resources = path, resources
         self.control_verbs = ControlVerbs(resources, self.totals.words)
-        self._processes = command["processes"]
         self._spin_seconds = 0.0 if facts.is_software(command["device"]) else SPIN_SECONDS
         resources.create(ends, command["processes"])
         return {
@@ -185,6 +182,8 @@ class Engine:
                 resources.address(part.end, part.workload)
         self.parts = parts
         self._admit(resources, traffic)
+        if self.control_verbs is not None:
+            self.control_verbs.admit([part.workload for part in parts], command["engines"])
         if command["verify"]:
             for part in parts:
                 part.fill()
@@ -223,23 +222,29 @@ class Engine:
 
     def _do_start(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         self._connected().begin()
-        if self.control_verbs is not None and self.parts:
-            # A victim's part has no rates. All others have those of the workload.
-            rates = attrgetter("new_mrs_per_second", "new_qps_per_second")
-            busiest = max((part.workload for part in self.parts), key=rates)
-            self.control_verbs.begin(busiest, self._processes)
+        if self.control_verbs is not None:
+            self.control_verbs.begin()
         return {}
 
     def _do_stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
         # ``serve`` continues after this command, and keeps posting receives.
         ends_at = time.monotonic() + command["drain_seconds"]
         if self.control_verbs is not None:
-            self.control_verbs.end()
-            self.control_verbs.check()
+            self.control_verbs.want_end()
         drained = self._connected().drain(command["drain_seconds"]) and self._settled(ends_at)
+        self._end_control_verbs(ends_at)
         counted = RunTotals([self.totals])
         failed = sum(counted.end(layout.key)["failed_qps"] for layout in self.totals.ends)
         return {"drained": drained, "failed_qps": failed, "stragglers": counted.health()["stragglers"]}
+
+    def _end_control_verbs(self, ends_at: float) -> None:
+        """Serve the peer's sends while the last control verb is under way."""
+        if self.control_verbs is None:
+            return
+        while self.control_verbs.is_running and time.monotonic() < ends_at:
+            time.sleep(QUIET_SECONDS)
+            self._connected().drain(LATE_SECONDS)
+        self.control_verbs.end()
 
     def _settled(self, ends_at: float) -> bool:
         """Wait until nothing arrives any more where no acknowledgement proves that. Return whether that came."""
@@ -271,7 +276,7 @@ class Engine:
         self.traffic = None
         if self.control_verbs is not None:
             control_verbs, self.control_verbs = self.control_verbs, None
-            control_verbs.end()
+            control_verbs.close()
         if self.resources is not None:
             flushed = self.resources.quiesce(QUIESCE_SECONDS)
             self.resources.destroy()

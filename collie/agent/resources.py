@@ -112,9 +112,7 @@ class Resources:
             self.limits.check(end.workload)
             if MTU_CODES[end.workload.mtu] > self.active_mtu:
                 raise AgentFault("unsupported", "limits", f"mtu {end.workload.mtu} is above the port's active MTU")
-        self.limits.check_totals(
-            sum(end.flow_qps for end in ends), sum(end.flow_qps * end.workload.mrs_per_qp for end in ends)
-        )
+        self._check_totals(ends)
         if any(end.workload.by_rdma_cm for end in ends):
             if self._netdev is None:
                 message = f"GID {self.gid} belongs to no network device, and RDMA-CM needs its address"
@@ -134,6 +132,15 @@ class Resources:
                     attributes = self.v.SrqAttr(max_wr=workload.recv_wq_depth, max_sge=workload.sge_count)
                     end.srq = self.v.SRQ(self.pd, self.v.SrqInitAttr(attributes))
         self._create_pairs()
+
+    def check_room(self, more: int) -> None:
+        """Raise ``unsupported`` if the device has no room for ``more`` queue pairs and regions."""
+        self._check_totals(self.ends, more)
+
+    def _check_totals(self, ends: List[End], more: int = 0) -> None:
+        self.limits.check_totals(
+            more + sum(end.flow_qps for end in ends), more + sum(end.flow_qps * end.workload.mrs_per_qp for end in ends)
+        )
 
     def _create_pairs(self) -> None:
         ends = [end for end in self.ends for _ in range(end.qps)]
@@ -177,8 +184,12 @@ class Resources:
             capabilities = ", ".join(f"{name} {value}" for name, value in asked.items())
             message = f"{fault.message}: the device refuses a queue pair with {capabilities}"
             raise AgentFault("unsupported", fault.step, message, fault.errno) from fault
-        with step("modify_qp INIT"):
-            pair.to_init(self._attributes(workload))
+        try:
+            with step("modify_qp INIT"):
+                pair.to_init(self._attributes(workload))
+        except AgentFault:
+            pair.close()
+            raise
         return pair
 
     def make_and_destroy_pair(self, workload: Workload, cq: Any) -> None:

@@ -3,7 +3,8 @@
 1. Engine *p* has the same share of a flow at both ends. Its queue pair *i* connects to queue pair *i* of engine *p* on
    the other host. The first engines take the remainder.
 2. A joint endpoint lists the endpoints of all engines that have a share.
-3. A phase with fewer queue pairs divides these in the same way, so each engine uses the first ones of its share.
+3. A phase with fewer queue pairs divides these in the same way, so each engine uses the first ones of its share. An
+   engine without any has nothing to do. The others know how many share the phase.
 4. Replies describe whole flows: sums, with consecutive numbers of queue pairs.
 """
 
@@ -30,7 +31,8 @@ def divide(command: Dict[str, Any], parts: Sequence[Dict[str, int]]) -> List[Dic
     if command["do"] == "prepare":
         return [_prepare(command, part, len(parts)) for part in parts]
     if command["do"] == "phase":
-        return [{**command, "ends": _ends(command, part)} for part in parts]
+        busy = sum(bool(part) for part in parts)
+        return [{**command, "ends": _ends(command, part), "engines": busy} for part in parts]
     if command["do"] == "connect":
         peers = command["peers"]
         return [

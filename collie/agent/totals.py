@@ -16,9 +16,9 @@ ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS, QUE
 STRAGGLERS = 9
 ERRORS = 10
 ERROR_WORDS = 32
-# Control verbs, which a thread beside the loop counts.
-NEW_MRS, NEW_QPS = ERRORS + ERROR_WORDS, ERRORS + ERROR_WORDS + 1
-FIRST_END = NEW_QPS + 1
+# Control verbs, which a thread beside the loop counts, and the errno of the one that failed.
+NEW_MRS, NEW_QPS, CONTROL_ERRNO = (ERRORS + ERROR_WORDS + number for number in range(3))
+FIRST_END = CONTROL_ERRNO + 1
 
 POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED_BYTES, FAILED_QPS = range(6)
 RETURNED_MESSAGES, RETURNED_BYTES = 6, 7
@@ -110,7 +110,9 @@ class RunTotals:
             count = self._sum(ERRORS + status)
             if count:
                 errors[WC_STATUS[status] if status < len(WC_STATUS) else f"status {status}"] = count
-        return {**{name: self._sum(word) for name, word in _HEALTH.items()}, "errors": errors}
+        failed = max(part.words[CONTROL_ERRNO] for part in self._parts)
+        sums = {name: self._sum(word) for name, word in _HEALTH.items()}
+        return {**sums, "control_verb_errno": failed, "errors": errors}
 
     def _sum(self, word: int) -> int:
         return sum(part.words[word] for part in self._parts)

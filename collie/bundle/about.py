@@ -7,6 +7,7 @@ from textwrap import fill
 
 from collie.bundle.hosts import FORM, OPTIONAL
 from collie.campaign.reproduce import Bundle
+from collie.readings.victim import why_none
 from collie.report.quantities import show
 from collie.search.anomaly import differences
 from collie.workloads.units import format_rate
@@ -41,12 +42,12 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
         "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in "
         "flight, everything else plain. What the sibling delivers is what the workload is held against."
     )
-    if bundle.victim:
+    if bundle.victim and not why_none(anomaly):
         load = f"at {format_rate(bundle.victim_bps)}" if bundle.victim_bps else "with full send queues"
+        way = "from host A to host B, or between their second ports" if anomaly.remote else "from host A to itself"
         yield _wrapped(
-            f"A plain flow of another tenant, the victim, runs beside each workload, {load}: one queue pair from host "
-            "A to host B, or between their second ports. What it keeps is held against what it keeps beside the "
-            "plain sibling."
+            f"A plain flow of another tenant, the victim, runs beside each workload, {load}: one queue pair {way}. "
+            "What it keeps is held against what it keeps beside the plain sibling."
         )
     controls = " --controls" if bundle.mfs.conditions else ""
     yield f"""To run it, with two hosts of your own, host A first:

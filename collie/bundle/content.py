@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from collie.agent.workload import LIMITS
 from collie.campaign.reproduce import Bundle, CountersAtDiscovery, Plan
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
@@ -74,20 +75,19 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
 
     anomaly = workload(raw["anomaly"])
     controls = tuple((workload(control), _conditions([control["broken"]])[0]) for control in raw["controls"])
-    mfs = Mfs(_conditions(raw["features"]))
+    mfs, symptom = Mfs(_conditions(raw["features"])), Symptom(raw["symptom"])
     if not all(condition.holds(anomaly) for condition in mfs.conditions):
         raise ValueError(f"its workload does not satisfy its own conditions, {mfs}")
     return Bundle(
         **{key: typed(str, raw[key]) for key in _TEXTS},
-        symptom=Symptom(raw["symptom"]),
+        symptom=symptom,
         mfs=mfs,
         plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"]), _set_up(raw.get("set_up"), anomaly)),
         siblings=siblings,
         thresholds=typed(Thresholds, raw["thresholds"]),
         verify=raw["verify"] is True,
         at_discovery=_at_discovery(raw["counters"]),
-        victim="victim" in raw,
-        victim_bps=_load(raw.get("victim")),
+        **_victim(raw, symptom),
         fingerprints={
             host: Fingerprint(values)
             for host, values in typed(Mapping[str, Mapping[str, Mapping[str, Any]]], raw["fingerprints"]).items()
@@ -103,13 +103,16 @@ def _set_up(raw: Mapping[str, Any] | None, anomaly: Workload) -> SetUp | None:
     return on
 
 
-def _load(victim: Mapping[str, Any] | None) -> int:
-    if victim is None:
-        return 0
-    load: int = typed(int, victim["offered_bps"])
-    if load < 0:
-        raise ValueError(f"its victim has a load of {load} bits/s")
-    return load
+def _victim(raw: Mapping[str, Any], symptom: Symptom) -> dict[str, Any]:
+    """Return whether there is a victim, and its load."""
+    if "victim" not in raw:
+        if symptom.is_of_victim:
+            raise ValueError("it lacks the victim that its anomaly holds up: an older Collie wrote it; export it again")
+        return {}
+    load: int = typed(int, raw["victim"]["offered_bps"])
+    if not LIMITS["offered_bps"][0] <= load <= LIMITS["offered_bps"][1]:
+        raise ValueError(f"its victim has a load of {load} bits/s, which no agent offers")
+    return {"victim": True, "victim_bps": load}
 
 
 def _possible(raw: Mapping[str, Any]) -> Workload:

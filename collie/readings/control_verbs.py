@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from collie.readings.samples import AgentSample, EngineTotals
+from collie.workloads.plan import hosts
 from collie.workloads.workload import Workload
 
 _SHORT_RATIO = 0.05
 """Share of the control verbs that a host may miss without a word."""
+_SHORT = 4
+"""Number of them that it may miss: the engines of a host count whole ones, each from its own moment on."""
 
 _KINDS: Mapping[str, tuple[str, Callable[[EngineTotals], int]]] = {
     "new_mrs_per_second": ("registered and deregistered {} regions", lambda engine: engine.new_mrs),
@@ -16,20 +20,36 @@ _KINDS: Mapping[str, tuple[str, Callable[[EngineTotals], int]]] = {
 }
 """What a host did, and how many, by the field with the rate."""
 
+Window = Mapping[str, Sequence[AgentSample]]
 
-def notes(workload: Workload, window: Mapping[str, Sequence[AgentSample]]) -> tuple[str, ...]:
+
+def notes(workload: Workload, window: Window) -> tuple[str, ...]:
     """Name the hosts that made fewer control verbs than the workload asks for.
 
     The device or its driver was slower. The traffic beside them had what the measurement says.
     """
     found = []
-    for role, samples in window.items():
-        first, last = (samples[0], samples[-1]) if len(samples) > 1 else (None, None)
-        if first is None or last is None or first.engine is None or last.engine is None:
-            continue
+    for role, first, last in _engines(workload, window):
+        seconds = max(window[role][-1].clock - window[role][0].clock, 1e-9)
         for field, (did, count) in _KINDS.items():
-            asked = workload.get(field)
-            made = (count(last.engine) - count(first.engine)) / max(last.clock - first.clock, 1e-9)
-            if made < (1.0 - _SHORT_RATIO) * asked:
-                found.append(f"host {role} {did.format(f'{made:,.0f}')} a second, not {asked:,} ({field})")
+            asked, made = workload.get(field), count(last) - count(first)
+            if asked * seconds - made > max(_SHORT, _SHORT_RATIO * asked * seconds):
+                found.append(f"host {role} {did.format(f'{made / seconds:,.0f}')} a second, not {asked:,} ({field})")
     return tuple(found)
+
+
+def problems(workload: Workload, window: Window) -> tuple[str, ...]:
+    """Name the hosts where a control verb failed, so that none follow and the run is not what was asked for."""
+    return tuple(
+        f"host {role} makes no control verbs any more: {os.strerror(last.control_verb_errno)}"
+        for role, _, last in _engines(workload, window)
+        if last.control_verb_errno
+    )
+
+
+def _engines(workload: Workload, window: Window) -> Iterator[tuple[str, EngineTotals, EngineTotals]]:
+    """Yield first and last totals of the workload's hosts. A host with a victim alone makes no control verbs."""
+    for role in hosts(workload):
+        samples = window.get(role, ())
+        if len(samples) > 1 and (first := samples[0].engine) and (last := samples[-1].engine):
+            yield role, first, last

@@ -54,6 +54,7 @@ class EngineTotals:
         wait_seconds: time in which the generator was ready to run and had no CPU.
         queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
         new_mrs, new_qps: regions and queue pairs made and destroyed beside the traffic.
+        control_verb_errno: error of the control verb that failed and so was the last, 0 if none did.
     """
 
     iterations: int
@@ -68,6 +69,7 @@ class EngineTotals:
     queue_limit: int = 0
     new_mrs: int = 0
     new_qps: int = 0
+    control_verb_errno: int = 0
 
 
 @dataclass(frozen=True, slots=True)

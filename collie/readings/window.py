@@ -78,6 +78,7 @@ def measurement(
         problems=(
             *_link_changes(timelines, catalog),
             *_problems(samples, catalog, errors_reported),
+            *control_verbs.problems(workload, samples),
             *(f"host {role}: {one.text}" for role, found in stalled.items() for one in found if one.voids),
         ),
         notes=(

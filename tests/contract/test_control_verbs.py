@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import CDLL
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from collie.agent import control_verbs
 from collie.agent.control_verbs import ControlVerbs
 from collie.agent.faults import AgentFault
 from collie.agent.paths import DataPath, load_native
+from collie.agent.totals import NEW_QPS
 from collie.agent.workload import Workload
-from tests.support.data_paths import Loopback
+from tests.support.data_paths import PATIENCE_SECONDS, Loopback
+from tests.support.forked import Forked
 
 BYTES = 1000
 
@@ -41,28 +44,35 @@ def made(loop: Loopback) -> tuple[int, int]:
     return health["new_mrs"], health["new_qps"]
 
 
+def begun(loop: Loopback, engines: int = 1) -> ControlVerbs:
+    verbs = ControlVerbs(loop.resources, loop.totals.words)
+    verbs.admit([workload(loop)], engines)
+    verbs.begin()
+    return verbs
+
+
 RATES = [
     {"new_mrs_per_second": 400, "new_qps_per_second": 100},
-    {"new_mrs_per_second": 300, "opcode": "SEND", "mr_bytes": 65536},
+    {"new_mrs_per_second": 300, "opcode": "SEND", "mr_bytes": 65536, "srq": True},
     {"new_qps_per_second": 200, "qp_type": "UD", "opcode": "SEND", "messages": [64]},
-    {"new_qps_per_second": 200, "qp_type": "UC", "huge_pages": False},
+    {"new_qps_per_second": 200, "qp_type": "UC"},
 ]
 
 
 @pytest.mark.parametrize("loop", RATES, indirect=True)
 def test_both_kinds_are_made_at_their_rates_while_traffic_runs(loop: Loopback) -> None:
-    verbs, asked = ControlVerbs(loop.resources, loop.totals.words), workload(loop)
-    began = time.monotonic()
-    verbs.begin(asked, 1)
+    asked, began = workload(loop), time.monotonic()
+    verbs = begun(loop)
     before = loop.requester["completed_messages"]
     loop.serve(lambda: max(made(loop)) >= 60)
-    verbs.end()
+    verbs.close()
     elapsed = time.monotonic() - began
-    verbs.check()
     assert loop.requester["completed_messages"] > before
-    for count, rate in zip(made(loop), (asked.new_mrs_per_second, asked.new_qps_per_second), strict=True):
+    regions, pairs = made(loop)
+    for count, rate in ((regions, asked.new_mrs_per_second), (pairs, asked.new_qps_per_second)):
         assert count <= rate * elapsed + (rate > 0), "no faster than asked"
         assert (count > 0) == (rate > 0)
+    assert loop.read.health()["control_verb_errno"] == 0
     after = made(loop)
     time.sleep(0.05)
     assert made(loop) == after, "none is made after the end"
@@ -70,56 +80,108 @@ def test_both_kinds_are_made_at_their_rates_while_traffic_runs(loop: Loopback) -
 
 @pytest.mark.parametrize("loop", [{"new_mrs_per_second": 400}], indirect=True)
 def test_engines_share_the_rates(loop: Loopback) -> None:
-    verbs = ControlVerbs(loop.resources, loop.totals.words)
     began = time.monotonic()
-    verbs.begin(workload(loop), 4)
+    verbs = begun(loop, engines=4)
     loop.serve(lambda: made(loop)[0] >= 10)
-    verbs.end()
+    verbs.close()
     assert made(loop)[0] <= 100 * (time.monotonic() - began) + 1
+
+
+@pytest.mark.parametrize("loop", [{"new_mrs_per_second": 3000, "new_qps_per_second": 1000}], indirect=True)
+def test_a_device_that_is_too_slow_makes_both_kinds_in_the_ratio_of_their_rates(
+    loop: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowed(loop, monkeypatch, 0.005)
+    monkeypatch.setattr(control_verbs, "LATE_SECONDS", 0.0)
+    verbs = begun(loop)
+    loop.serve(lambda: made(loop)[0] >= 60)
+    verbs.close()
+    regions, pairs = made(loop)
+    assert regions == pytest.approx(3 * pairs, abs=4)
 
 
 @pytest.mark.parametrize("loop", [{"new_mrs_per_second": 1000}], indirect=True)
 def test_what_was_missed_long_ago_is_not_made_up_for(loop: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a device that stood still would get no rest afterwards."""
     monkeypatch.setattr(control_verbs, "LATE_SECONDS", 0.0)
-    real, began = loop.resources.v.MR, time.monotonic()
-
-    def slow(*arguments: Any, **fields: Any) -> Any:
-        time.sleep(0.02)
-        return real(*arguments, **fields)
-
-    monkeypatch.setattr(loop.resources.v, "MR", slow, raising=False)
-    verbs = ControlVerbs(loop.resources, loop.totals.words)
-    verbs.begin(workload(loop), 1)
+    fast = loop.resources.v.MR
+    slowed(loop, monkeypatch, 0.02)
+    verbs = begun(loop)
     loop.serve(lambda: made(loop)[0] >= 10)
-    monkeypatch.setattr(loop.resources.v, "MR", real)
+    monkeypatch.setattr(loop.resources.v, "MR", fast)
     began, before = time.monotonic(), made(loop)[0]
     loop.serve(lambda: made(loop)[0] >= before + 100)
-    verbs.end()
+    verbs.close()
     assert made(loop)[0] - before <= 1000 * (time.monotonic() - began) + 2
 
 
+def slowed(loop: Loopback, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Have each registration take some time."""
+    real = loop.resources.v.MR
+
+    def slow(*arguments: Any, **fields: Any) -> Any:
+        time.sleep(seconds)
+        return real(*arguments, **fields)
+
+    monkeypatch.setattr(loop.resources.v, "MR", slow, raising=False)
+
+
 def test_without_rates_there_are_none(loop: Loopback) -> None:
-    verbs = ControlVerbs(loop.resources, loop.totals.words)
-    verbs.begin(workload(loop), 1)
+    verbs = begun(loop)
     loop.serve(lambda: loop.requester["completed_messages"] >= 1000)
-    verbs.end()
-    verbs.check()
+    assert not verbs.is_running
+    verbs.close()
     assert made(loop) == (0, 0)
 
 
 @pytest.mark.parametrize("loop", [{"new_qps_per_second": 1000}], indirect=True)
-def test_a_verb_that_fails_is_named(loop: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "number"),
+    [(AgentFault("setup", "create_qp", "no room", errno.ENOMEM), errno.ENOMEM), (ValueError("a bug"), errno.EIO)],
+)
+def test_a_verb_that_fails_is_the_last_and_leaves_its_error(
+    loop: Loopback, monkeypatch: pytest.MonkeyPatch, error: Exception, number: int
+) -> None:
     def fails(*_arguments: Any) -> None:
-        raise AgentFault("setup", "create_qp", "create_qp: Cannot allocate memory")
+        raise error
 
     monkeypatch.setattr(loop.resources, "make_and_destroy_pair", fails)
-    verbs = ControlVerbs(loop.resources, loop.totals.words)
-    verbs.begin(workload(loop), 1)
-    deadline = time.monotonic() + 30
-    while verbs._fault is None and time.monotonic() < deadline:
-        time.sleep(0.001)
-    verbs.end()
-    with pytest.raises(AgentFault, match="Cannot allocate memory"):
-        verbs.check()
-    verbs.check()
+    verbs = begun(loop)
+    loop.serve(lambda: not verbs.is_running)
+    verbs.close()
+    assert loop.read.health()["control_verb_errno"] == number
+    assert made(loop) == (0, 0)
+
+
+@pytest.mark.parametrize("loop", [{"new_mrs_per_second": 1000}], indirect=True)
+def test_a_verb_that_does_not_end_is_named(loop: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_verbs, "END_SECONDS", 0.01)
+    slowed(loop, monkeypatch, 0.5)
+    verbs = begun(loop)
+    with pytest.raises(AgentFault, match="a control verb takes more than"):
+        verbs.close()
+    monkeypatch.undo()
+    verbs.close()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_each_phase_has_its_own_rates_which_its_engines_share(
+    fork: Callable[..., Forked], path: DataPath, processes: int
+) -> None:
+    """A phase can have fewer queue pairs than there are engines. Those that have some make all verbs."""
+    run = fork(processes, opcode="WRITE", qps=5)
+    health = run.engines.totals.health
+    for rates, qps in (({"new_mrs_per_second": 300}, 5), ({}, 5), ({"new_qps_per_second": 100}, 1)):
+        began = time.monotonic()
+        run.start(qps=qps, **rates)
+        run.wait(lambda: run.requester["completed_messages"] >= 1000)
+        if rates:
+            run.wait(lambda: health()["new_mrs"] + health()["new_qps"] >= 30)
+        assert run.ask("stop", drain_seconds=PATIENCE_SECONDS)["drained"]
+        elapsed, done = time.monotonic() - began, health()
+        for name in ("new_mrs", "new_qps"):
+            assert done[name] <= rates.get(f"{name}_per_second", 0) * elapsed + 2
+        assert done["control_verb_errno"] == 0
+        if qps == 1:
+            assert [member.totals.words[NEW_QPS] > 0 for member in run.engines.members] == [True, False][:processes]
+    run.close()

@@ -171,10 +171,11 @@ def test_each_phase_has_its_own_load_which_its_engines_share(
     run.close()
 
 
-def test_a_set_up_is_not_made_for_a_load_that_its_data_path_cannot_offer(
-    fork: Callable[..., Forked], path: DataPath
+@pytest.mark.parametrize("fields", [{"offered_bps": 8_000_000}, {"new_mrs_per_second": 1}, {"new_qps_per_second": 1}])
+def test_a_set_up_is_not_made_for_what_its_data_path_cannot_do(
+    fork: Callable[..., Forked], path: DataPath, fields: dict[str, int]
 ) -> None:
-    prepared = fork(1, **{**MADE, "offered_bps": 8_000_000}).prepared
+    prepared = fork(1, **{**MADE, **fields}).prepared
     assert prepared["ok"] == path.paces
     assert path.paces or prepared["error"]["kind"] == "unsupported"
 

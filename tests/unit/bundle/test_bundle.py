@@ -30,12 +30,13 @@ from collie.campaign.reproduce import Bundle, CountersAtDiscovery
 from collie.content.catalogs import load_catalogs
 from collie.content.inventory import load_inventory
 from collie.detect.signature import Levels, Signature
+from collie.detect.symptom import Symptom
 from collie.errors import CollieError, ContentError, InventoryError, UsageError
 from collie.inventory.fingerprint import Fingerprint
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
-from collie.workloads.workload import Workload
+from collie.workloads.workload import QpType, Workload
 from tests.support.strict_json import through_json
 
 AT_DISCOVERY = CountersAtDiscovery(
@@ -93,10 +94,23 @@ def test_the_victim_that_it_holds_up_comes_back_and_is_named(load: int, said: st
     assert "victim" not in about(bundle(), "file.pyz")
 
 
-@pytest.mark.parametrize("victim", [{}, {"offered_bps": -1}, {"offered_bps": "1"}, 7])
+@pytest.mark.parametrize("victim", [None, {}, {"offered_bps": -1}, {"offered_bps": 1 << 63}, {"offered_bps": "1"}, 7])
 def test_a_victim_without_a_load_is_refused(victim: Any) -> None:
     with pytest.raises(ValueError, match=r"victim|offered_bps|wrong kind|whole number"):
         decode({**encode(bundle()), "victim": victim})
+
+
+def test_what_a_victim_showed_is_not_tried_without_one() -> None:
+    old = encode(replace(bundle(), symptom=Symptom.VICTIM_LOSS))
+    with pytest.raises(ValueError, match="export it again"):
+        decode(old)
+
+
+def test_a_workload_that_has_no_victim_promises_none() -> None:
+    uncounted = Workload(qp_type=QpType.UC)
+    one = bundle()
+    plan, siblings = replace(one.plan, anomaly=uncounted), {**one.siblings, uncounted: uncounted}
+    assert "victim" not in about(replace(one, victim=True, plan=plan, siblings=siblings), "file.pyz")
 
 
 def test_only_a_bundle_with_phases_or_a_victim_is_too_new_for_an_earlier_collie() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
 
-from collie.readings.control_verbs import notes
+from collie.readings.control_verbs import notes, problems
 from collie.readings.samples import AgentSample, EngineTotals
 from collie.workloads.workload import Workload
 
@@ -27,12 +28,33 @@ def samples(mrs: float, qps: float) -> list[AgentSample]:
     [
         (2000, 100, ()),
         (1910, 96, ()),
+        (1890, 100, ("host b registered and deregistered 1,890 regions a second, not 2,000 (new_mrs_per_second)",)),
         (1200, 100, ("host b registered and deregistered 1,200 regions a second, not 2,000 (new_mrs_per_second)",)),
         (2000, 0, ("host b created and destroyed 0 queue pairs a second, not 100 (new_qps_per_second)",)),
     ],
 )
 def test_only_what_is_missing_is_noted(mrs: float, qps: float, found: tuple[str, ...]) -> None:
     assert notes(BOTH, {"a": samples(2000, 100), "b": samples(mrs, qps)}) == found
+
+
+def test_a_few_missing_ones_are_the_whole_numbers_of_a_short_window() -> None:
+    slow = Workload(new_qps_per_second=5)
+    assert notes(slow, {"a": samples(0, 3), "b": samples(0, 5)}) == ()
+    assert notes(slow, {"a": samples(0, 2), "b": samples(0, 5)}) != ()
+
+
+def test_a_host_with_a_victim_alone_makes_none() -> None:
+    window = {"a": samples(2000, 100), "b": samples(2000, 100), "c": samples(0, 0), "d": samples(0, 0)}
+    assert notes(BOTH, window) == ()
+
+
+def test_a_verb_that_failed_voids_the_run() -> None:
+    first, last = samples(2000, 100)
+    assert last.engine is not None
+    failed = replace(last, engine=replace(last.engine, control_verb_errno=errno.ENOMEM))
+    assert problems(BOTH, {"a": [first, last], "b": samples(2000, 100)}) == ()
+    said = "host b makes no control verbs any more: Cannot allocate memory"
+    assert problems(BOTH, {"a": [first, last], "b": [first, failed]}) == (said,)
 
 
 def test_nothing_is_asked_of_other_workloads() -> None:
