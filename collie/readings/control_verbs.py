@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from errno import errorcode
 
 from collie.readings.samples import AgentSample, EngineTotals
 from collie.workloads.plan import hosts
@@ -41,7 +41,7 @@ def notes(workload: Workload, window: Window) -> tuple[str, ...]:
 def problems(workload: Workload, window: Window) -> tuple[str, ...]:
     """Name the hosts where a control verb failed, so that none follow and the run is not what was asked for."""
     return tuple(
-        f"host {role} makes no control verbs any more: {os.strerror(last.control_verb_errno)}"
+        f"host {role} makes no control verbs any more: {errorcode.get(last.control_verb_errno, 'an error')}"
         for role, _, last in _engines(workload, window)
         if last.control_verb_errno
     )
