@@ -22,8 +22,8 @@ from statistics import NormalDist
 
 from collie.detect.confirm import Confirmation, Rule, false_chance, miss_chance, odds, rule
 from collie.detect.interval import wilson
-from collie.detect.judge import Thresholds
 from collie.detect.noise import Noise
+from collie.detect.thresholds import Thresholds
 
 RUNS = 900
 FIRST_SEED = 2000
