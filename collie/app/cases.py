@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from collie.errors import StoreError, UsageError
 from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.perftest.parse import read as read_perftest
-from collie.ports import CAMPAIGN_FILE, RunRecord
+from collie.ports import CAMPAIGN_FILE
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -191,26 +191,14 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         at_discovery = counters_at_discovery(runs, anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header.testbed)
     case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery, anomaly.set_up)
-    sentence = _sentence(anomaly, runs)
-    return NamedCase(case, choice, calibration, hardware, testbed, sentence, anomaly.hint, _simplified(anomaly))
-
-
-def _sentence(anomaly: Anomaly, runs: Iterable[RunRecord]) -> str:
-    """Return the summary of an anomaly with the figures of the workload that is run again, as far as on record."""
-    if anomaly.workload == anomaly.found_as:
-        return anomaly.sentence
-    own = [run.verdict for run in runs if run.workload == anomaly.workload and run.verdict is not None]
-    shown = sorted((each for each in own if each.symptom is anomaly.symptom), key=lambda each: each.severity)
-    if not shown:
-        return f"{anomaly.sentence} These are the figures of the workload that was found. The one here is simpler."
-    return dataclasses.replace(anomaly, reason=shown[len(shown) // 2].reason).sentence
+    return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint, _simplified(anomaly))
 
 
 def _simplified(anomaly: Anomaly) -> str:
-    """Say that an anomaly's workload is not the one that was found, whose figures its sentence has."""
-    if anomaly.workload == anomaly.found_as:
+    """Say that an anomaly's workload is not the one that was found, and what that showed."""
+    if not anomaly.found_figure:
         return ""
-    found = f"{anomaly.symptom.words}, {anomaly.figure}"
+    found = f"{anomaly.symptom.words}, {anomaly.found_figure}"
     return f"this is the simplest workload of {anomaly.id}; the one that was found: {found}"
 
 

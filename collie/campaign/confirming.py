@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from collie.campaign.events import AnomalyConfirmed, SuspicionDropped
-from collie.campaign.explain import Drive, typical_of
+from collie.campaign.explain import Drive
 from collie.campaign.history import tracing
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer
@@ -103,7 +103,7 @@ class Confirmer:
         of_one_pair = suspicion.refuted and not elsewhere and confirmation.confirmed
         found = confirmation.confirmed and not of_one_pair
         if found:
-            anomaly = self._anomaly(suspicion, symptom, confirmation)
+            anomaly = self._anomaly(suspicion, confirmation)
             self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain)
             self._sink.on_event(AnomalyConfirmed(anomaly))
         elif not confirmation.confirmed:
@@ -133,7 +133,7 @@ class Confirmer:
         confirmation, _ = await self._drive(lane, probes, "confirm", floor, after=after)
         if not confirmation.confirmed:
             return False
-        anomaly = self._anomaly(suspicion, symptom, confirmation)
+        anomaly = self._anomaly(suspicion, confirmation)
         anomaly = replace(anomaly, history=after.before, made_for=after.made_for)
         self._triage.confirmed(suspicion, anomaly, explain=False)
         self._sink.on_event(AnomalyConfirmed(anomaly))
@@ -161,11 +161,12 @@ class Confirmer:
         for _ in range(siblings):
             await self._measurer.measuring_sibling(lane, workload)
 
-    def _anomaly(self, suspicion: Suspicion, symptom: Symptom, confirmation: Confirmed) -> Anomaly:
-        typical = typical_of(confirmation.reproduced)
+    def _anomaly(self, suspicion: Suspicion, confirmation: Confirmed) -> Anomaly:
+        typical = confirmation.typical
+        assert typical.symptom is not None
         return Anomaly(
             id=f"a{len(self._triage.found) + 1}",
-            symptom=symptom,
+            symptom=typical.symptom,
             severity=typical.severity,
             workload=suspicion.workload,
             found_as=suspicion.workload,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from typing import Protocol, TypeVar
 
 from collie.campaign.events import AnomalyExplained, AnomalyMerged
@@ -94,13 +94,13 @@ class Explainer:
                 _, claimed = await self._drive(lane, extraction.claims(), "claim", floor)
                 runs += asked + claimed
         extracted = extraction.result()
+        judgement = self._measurer.judgement
         # The simplest workload moves the fewest unrelated counters.
-        typical = self._measurer.judgement.measurement(extracted.workload) or confirmed.measurement
+        typical = judgement.measurement(extracted.workload) or confirmed.measurement
         telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog, extracted.mfs)
-        confirmed.severity_alone = self._measurer.judgement.severity(extracted.workload) or anomaly.severity
+        confirmed.severity_alone = judgement.severity(extracted.workload) or anomaly.severity
         confirmed.anomaly = dataclasses.replace(
-            anomaly,
-            workload=extracted.workload,
+            anomaly.reduced_to(extracted.workload, judgement.typical(extracted.workload, anomaly.symptom)),
             mfs=extracted.mfs,
             extraction_runs=anomaly.extraction_runs + runs,
             complete=extracted.complete,
@@ -147,7 +147,7 @@ class Explainer:
                 second = await self._confirmed(lane, joined)
                 if joined.needless is not None and await self._widened(lane, explained, joined.needless):
                     checked = frozenset()
-                elif joined.suspect is not None and not second:
+                elif joined.suspect is not None and second is None:
                     checked = joined.checked
                 else:
                     break
@@ -155,31 +155,32 @@ class Explainer:
             self._sink.on_event(AnomalyMerged(self._triage.merge(waiting, explained.anomaly)))
         elif waiting.anomaly.complete:
             return  # it has a set of its own
-        elif joined.suspect is not None:
-            typical = typical_of(second)
-            waiting.workload, waiting.verdict = joined.suspect, typical
+        elif joined.suspect is not None and second is not None:
+            assert second.symptom is not None
+            waiting.workload, waiting.verdict = joined.suspect, second
             waiting.measurement = self._measurer.judgement.measurement(joined.suspect) or waiting.measurement
             waiting.anomaly = dataclasses.replace(
                 anomaly,
                 workload=joined.suspect,
-                symptom=joined.symptom or anomaly.symptom,
-                reason=typical.reason,
-                severity=typical.severity,
-                host=typical.host,
+                found_as=joined.suspect,
+                symptom=second.symptom,
+                reason=second.reason,
+                severity=second.severity,
+                host=second.host,
             )
             self._triage.keep(waiting.anomaly)
         else:
             waiting.inside = widen_to_untested(mfs, self._space)
             waiting.floor = _floor(joined.alone, verdict)
 
-    async def _confirmed(self, lane: Lane, joined: Joined) -> tuple[Verdict, ...]:
-        """Return the verdicts that confirm a control with another cause on set-ups of its own, or nothing."""
+    async def _confirmed(self, lane: Lane, joined: Joined) -> Verdict | None:
+        """Return a typical verdict on a control with another cause if set-ups of its own confirm that, else None."""
         if joined.suspect is None or joined.symptom is None:
-            return ()
+            return None
         probes = confirm(joined.suspect, joined.symptom, self._trust.rule, self._recipe.confirmation.void_runs)
         floor = self._recipe.confirming_floor(joined.symptom)
         confirmation, _ = await self._drive(lane, probes, "confirm", floor)
-        return confirmation.reproduced if confirmation.confirmed else ()
+        return confirmation.typical if confirmation.confirmed else None
 
     def _covering(self, explained: ConfirmedAnomaly) -> Explained:
         anomaly = explained.anomaly
@@ -238,8 +239,3 @@ def _floor(alone: Verdict | None, covered: Verdict) -> float:
     if not is_more_severe(covered, severity):
         return 0.0
     return 1.0 - math.sqrt((1.0 - severity) * (1.0 - min(covered.severity, 0.99)))
-
-
-def typical_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict with the median severity, the higher one of two."""
-    return sorted(verdicts, key=lambda verdict: verdict.severity)[len(verdicts) // 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from operator import attrgetter
 from statistics import median
 
 from collie.counters.catalog import Catalog
@@ -65,6 +66,12 @@ class Judgement:
         """Return the median severity of a workload's anomalous runs, or None without any."""
         severities = [verdict.severity for verdict, _ in self._evidence.get(workload, ()) if verdict.is_anomalous]
         return median(severities) if severities else None
+
+    def typical(self, workload: Workload, symptom: Symptom) -> Verdict | None:
+        """Return the verdict of middle severity of a workload's runs with a symptom, or None without any."""
+        judged = self._evidence.get(workload, ())
+        own = sorted((each for each, _ in judged if each.symptom is symptom), key=attrgetter("severity"))
+        return own[len(own) // 2] if own else None
 
     def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:
         """Whether a run of plain traffic can be a reference: normal, with one level."""

@@ -260,7 +260,8 @@ class SearchLoop:
                 self._proposals.refuse(workload)
             self._strategy.tell(workload, Answer(outcome))
             return
-        self._trust.judged()
+        if verdict is not None:
+            self._trust.judged(verdict)
         self._proposals.measured(workload)
         measurement = record.result.measurement
         if verdict is not None and verdict.is_anomalous:

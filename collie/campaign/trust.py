@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collie.detect.confirm import Confirmation, Reliability, Rule, false_chance, miss_chance, rule
 from collie.detect.noise import Noise
+from collie.detect.symptom import Verdict
 
 _DECLARED_RUNS = 100
 """Runs that the declared stray rate is worth."""
@@ -39,8 +40,10 @@ class Trust:
             self._rule = rule(self._policy, float(beta.ppf(_CAUTION, self._stray, self._other)))
         return self._rule
 
-    def judged(self) -> None:
-        """Count a judged run of the search."""
+    def judged(self, verdict: Verdict) -> None:
+        """Count a judged run of the search. An inconclusive one tells nothing of strays."""
+        if verdict.is_inconclusive:
+            return
         self._runs[self.rule] = self._runs.get(self.rule, 0) + 1
         self._judged += 1
         self._rule = None

@@ -3,14 +3,15 @@
 The test is Wald's sequential test of two hypotheses about the share of runs that reproduce the symptom: the stray rate
 q of healthy traffic (`detect.noise`), and the least show rate s that the recipe aims at.
 
-1. A run that reproduces the symptom adds log(s / q) to the evidence, a normal one adds log((1 - s) / (1 - q)).
+1. A run that reproduces the symptom, or one that the same cause can produce (`Symptom.is_related`), adds log(s / q) to
+   the evidence. A run free of the symptom adds log((1 - s) / (1 - q)).
 2. The suspicion is confirmed once the evidence exceeds log(1000 q / c). A healthy campaign of 1,000 runs has about
    1,000 q suspicions, so its chance of a false anomaly is at most the declared c. How strong a reading is does not
    count, because disturbances can be as strong as anomalies.
 3. It is dropped below log(0.05), or when the limit of runs is reached.
 
-Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion,
-and the workload can be proposed again.
+Inconclusive and failed runs are repeated and count for neither side, and so are those whose other symptom hides whether
+they have this one. More than `void_runs` of them defer the suspicion, and the workload can be proposed again.
 
 Worked example. With q = 1 %, s = 0.6 and c = 1 %, a reproducing run adds 4.1, a normal one -0.9, and 6.9 confirm. So
 two runs of two or three confirm, then three of up to eight, and four normal runs drop the suspicion. With q = 1/30
@@ -20,9 +21,11 @@ three of three are needed, or four of seven. `odds` sums over all courses of the
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Annotated
 
 from collie.detect.symptom import Symptom, Verdict
@@ -116,7 +119,7 @@ class Confirmed:
     """Result of a confirmation.
 
     Attributes:
-        reproduced: the verdicts of the runs that reproduced the symptom.
+        reproduced: the verdicts of the runs that reproduced the symptom or a related one.
         runs: number of conclusive runs.
         deferred: whether too many runs were inconclusive to confirm or refute the suspicion.
     """
@@ -125,6 +128,13 @@ class Confirmed:
     reproduced: tuple[Verdict, ...]
     runs: int
     deferred: bool = False
+
+    @property
+    def typical(self) -> Verdict:
+        """The verdict of middle severity with the symptom that reproduced most often, the higher one of two."""
+        ((most, _),) = Counter(verdict.symptom for verdict in self.reproduced).most_common(1)
+        own = sorted((each for each in self.reproduced if each.symptom is most), key=attrgetter("severity"))
+        return own[len(own) // 2]
 
 
 def confirm(workload: Workload, symptom: Symptom, until: Rule, void_runs: int) -> Probes:
@@ -135,12 +145,12 @@ def confirm(workload: Workload, symptom: Symptom, until: Rule, void_runs: int) -
         if void > void_runs:
             return Confirmed(False, tuple(reproduced), len(reproduced) + normal, deferred=True)
         verdict = yield workload
-        if verdict is None or verdict.is_inconclusive:
-            void += 1
-        elif verdict.symptom is symptom:
+        if verdict is not None and symptom.is_related(verdict.symptom):
             reproduced.append(verdict)
-        else:
+        elif verdict is not None and verdict.is_free_of(symptom):
             normal += 1
+        else:
+            void += 1
     return Confirmed(decision, tuple(reproduced), len(reproduced) + normal)
 
 

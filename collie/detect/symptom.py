@@ -120,6 +120,10 @@ class Verdict:
         """Whether the outcome is normal."""
         return self.outcome is Outcome.NORMAL
 
+    def is_free_of(self, symptom: Symptom) -> bool:
+        """Whether the run lacks a symptom: it was normal, or that was looked for before the one that it shows."""
+        return self.is_normal or (self.symptom is not None and symptom.is_looked_for_before(self.symptom))
+
     @property
     def is_inconclusive(self) -> bool:
         """Whether the outcome is inconclusive."""

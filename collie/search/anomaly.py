@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collie.detect.interval import Interval, wilson
-from collie.detect.symptom import Symptom, severity_in_words
+from collie.detect.symptom import Symptom, Verdict, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter, component
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
@@ -49,10 +49,12 @@ class Anomaly:
 
     Attributes:
         id: `a1`, `a2`, ... within the campaign.
-        severity: max(pause ratio, 1 - delivered / bound) of the confirming run of middle severity.
+        severity: max(pause ratio, 1 - delivered / bound) of the run of middle severity of `workload`: of those that
+            confirmed it, or of all once the extraction has simplified it.
         workload: the simplest workload that extraction found. It satisfies `mfs`.
-        found_as: the workload that the search proposed.
+        found_as: the workload that was confirmed: the search's, or a control of it that showed this second cause.
         reason: the sentence of this run with its figures.
+        found_severity, found_reason: the same of `found_as`, or None and empty if `workload` is no simpler.
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
         extraction_runs: runs of the extraction, with those of revisions.
@@ -92,6 +94,20 @@ class Anomaly:
     fresh_shows: int = 0
     history: tuple[Workload, ...] = ()
     made_for: Workload | None = None
+    found_severity: float | None = None
+    found_reason: str = ""
+
+    def reduced_to(self, workload: Workload, typical: Verdict | None) -> Anomaly:
+        """Return the anomaly with a simpler workload, and the figures of a `typical` run of it if there is one."""
+        if typical is None or workload == self.workload:
+            return replace(self, workload=workload)
+        found = self.found_severity, self.found_reason
+        if self.workload == self.found_as:
+            found = self.severity, self.reason
+        if workload == self.found_as:
+            found = None, ""
+        figures = replace(self, severity=typical.severity, reason=typical.reason, host=typical.host)
+        return replace(figures, workload=workload, found_severity=found[0], found_reason=found[1])
 
     def with_reproduction(self) -> Anomaly:
         """Return the anomaly with one more reproducing run inside its conditions."""
@@ -112,6 +128,13 @@ class Anomaly:
     def figure(self) -> str:
         """The severity in words, see `severity_in_words`."""
         return severity_in_words(self.symptom, self.severity, self.reason)
+
+    @property
+    def found_figure(self) -> str:
+        """The severity of the workload that was found in words, or an empty string if `workload` is no simpler."""
+        if self.found_severity is None:
+            return ""
+        return severity_in_words(self.symptom, self.found_severity, self.found_reason)
 
     @property
     def component(self) -> str:
@@ -207,14 +230,17 @@ def differences(workload: Workload, other: Workload) -> str:
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:
     """Name the transport and the operation if the conditions name them, or if one forces the other.
 
-    An incomplete explanation names both.
+    An incomplete explanation names both, and says of what it does not condition that it was seen.
     """
     stated = {condition.dimension: condition for condition in mfs.conditions}
     qp_type, opcode = stated.get("qp_type"), stated.get("opcode")
-    if not complete:
-        return f"{_alternatives(qp_type, workload.qp_type)} {_alternatives(opcode, workload.opcode)}"
     if qp_type is None and opcode is None:
-        return f"Any traffic (seen with {workload.qp_type} {workload.opcode})"
+        seen = f"{workload.qp_type} {workload.opcode}"
+        return f"Any traffic (seen with {seen})" if complete else seen
+    if not complete and opcode is None:
+        return f"{_alternatives(qp_type, workload.qp_type)} (seen with {workload.opcode})"
+    if not complete and qp_type is None:
+        return f"{_alternatives(opcode, workload.opcode)} (seen with {workload.qp_type})"
     forced = (qp_type is None and workload.opcode.fetches) or (opcode is None and workload.qp_type is QpType.UD)
     parts = [
         _alternatives(condition, value)

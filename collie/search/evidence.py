@@ -47,14 +47,9 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None, severity:
     It is 1 when the run reproduces the anomaly, less when other counters are raised, -1 for a healthy run, and 0
     without information. `severity` is that of the finding.
     """
-    if verdict.is_inconclusive:
-        return 0.0
-    if verdict.is_normal:
-        return -1.0
     if not symptom.is_related(verdict.symptom):
         # Pause is judged before throughput. So a low-throughput run did not pause. A paused run may lack throughput.
-        absent = verdict.symptom is not None and symptom.is_looked_for_before(verdict.symptom)
-        return -1.0 if absent else 0.0
+        return -1.0 if verdict.is_free_of(symptom) else 0.0
     like = likeness(cause, verdict.signature)
     if verdict.severity >= _AS_SEVERE * severity:
         # As severe without some of the counters: those had nothing to do with the symptom.

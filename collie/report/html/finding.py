@@ -13,10 +13,10 @@ from collie.report.figures.chart import Trace, hosts_of
 from collie.report.figures.strip import Strips, strips_of
 from collie.report.html.readings import CounterComparison, readings_of, rises_of
 from collie.report.html.representative_runs import (
-    confirming_run,
     is_plain,
     measurement_of,
     number_of,
+    quoted_run,
     sibling_run,
     typical,
 )
@@ -61,7 +61,7 @@ class AnomalyView:
     Attributes:
         rank: 1 for the worst.
         covered: anomalies that are joined to it.
-        run: the run that confirmed the anomaly.
+        run: the run of its workload that its sentence quotes.
         readings: those of `run`, beside `sibling_run`.
         counters: those of `run`. Discriminating ones stand beside the median of the `plain_runs` runs of plain traffic,
             against which they were chosen, others beside `sibling_run`.
@@ -130,7 +130,7 @@ def _finding(
 ) -> AnomalyView:
     plain = space.base if space else Workload()
     workload = anomaly.workload
-    run = confirming_run(anomaly, records)
+    run = quoted_run(anomaly, records)
     sibling = sibling_run(run, records, space)
     plain_runs = [record for record in records if is_plain(record)]
     measurement = measurement_of(run)

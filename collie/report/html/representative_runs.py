@@ -13,17 +13,18 @@ from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 
 
-def confirming_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the run whose figures the anomaly's sentence quotes.
+def quoted_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
+    """Return the run of the anomaly's workload whose figures its sentence quotes.
 
-    A record of an earlier version can lack it: then the confirming run of middle severity, or the run that raised the
-    suspicion.
+    A record of an earlier version can quote a run of the workload that was found, or none: then the run of middle
+    severity of that, or the run that raised the suspicion.
     """
-    confirming = [r for r in records if r.purpose == "confirm" and _shows(r, anomaly)]
-    quoted = [r for r in confirming if r.verdict is not None and r.verdict.reason == anomaly.reason]
+    shown = [record for record in records if _shows(record, anomaly)]
+    quoted = [r for r in shown if r.verdict is not None and r.verdict.reason == anomaly.reason]
+    own = [record for record in quoted if record.workload == anomaly.workload]
+    found = [r for r in shown if r.purpose == "confirm" and r.workload == anomaly.found_as]
     raised = [r for r in records if r.run == anomaly.found_at_run and isinstance(r.result, Measured)]
-    own = [r for r in confirming if r.workload == anomaly.found_as]
-    return _middle(quoted) or _middle(own) or next(iter(raised), None)
+    return _middle(own) or _middle(quoted) or _middle(found) or next(iter(raised), None)
 
 
 def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:

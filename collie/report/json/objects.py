@@ -268,6 +268,8 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "workload": render(anomaly.workload),
         "features": features(anomaly.mfs),
         "sentence": anomaly.sentence,
+        "found_severity": plain(anomaly.found_severity),
+        "found_reason": anomaly.found_reason,
         "found_at_run": anomaly.found_at_run,
         "found_at_seconds": plain(anomaly.found_at_seconds),
         "extraction_runs": anomaly.extraction_runs,

@@ -17,7 +17,7 @@ from collie.report.terminal.table import NARROWEST
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count, format_seconds
 
-_HEADS = ("id", "severity", "symptom", "found after", "shows in", "where, and when")
+_HEADS = ("id", "severity", "symptom", "confirmed after", "shows in", "where, and when")
 _GAP = "  "
 _UNEXPLAINED = "not explained"
 _MORE = 1.5

@@ -13,7 +13,7 @@ from scipy.stats import beta, binomtest
 from collie.campaign.trust import Trust
 from collie.detect.confirm import Confirmation, confirm, false_chance, odds
 from collie.detect.noise import Noise
-from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.workloads.workload import Workload
 
 STRAY = 1 / 30
@@ -31,14 +31,22 @@ def test_the_rule_is_stricter_before_anything_is_known_and_laxer_after_clean_run
     trust = Trust(Confirmation(), Noise())
     assert needed(trust) == 3
     for _ in range(300):
-        trust.judged()
+        trust.judged(NORMAL)
     assert needed(trust) == 2
+
+
+def test_an_inconclusive_run_is_no_evidence_of_few_strays() -> None:
+    trust = Trust(Confirmation(), Noise())
+    before = trust.rule
+    for _ in range(300):
+        trust.judged(inconclusive("the window was not stable"))
+    assert (trust.rule, trust.reliability) == (before, None)
 
 
 def test_the_rule_gets_stricter_with_every_stray() -> None:
     trust = Trust(Confirmation(), Noise())
     for _ in range(300):
-        trust.judged()
+        trust.judged(NORMAL)
     before = odds(trust.rule, 0.05).confirmed
     for _ in range(20):
         trust.dropped()
@@ -49,12 +57,12 @@ def test_the_rule_gets_stricter_with_every_stray() -> None:
 def test_the_estimate_begins_with_the_declared_rate() -> None:
     trust = Trust(Confirmation(), Noise(stray_rate=0.05))
     assert trust.reliability is None
-    trust.judged()
+    trust.judged(NORMAL)
     found = trust.reliability
     assert found is not None
     assert found.healthy_false_positive_rate == pytest.approx(5 / 101)
     for _ in range(99):
-        trust.judged()
+        trust.judged(NORMAL)
     trust.dropped()
     found = trust.reliability
     assert found is not None
@@ -66,7 +74,7 @@ def test_the_printed_chance_is_that_of_every_run_under_the_rule_of_its_time() ->
     trust, rules = Trust(LOOSE, Noise(stray_rate=STRAY)), []
     for number in range(60):
         rules.append(trust.rule)
-        trust.judged()
+        trust.judged(NORMAL)
         if number % 20 == 10:
             trust.dropped()
     assert len(set(rules)) > 1
@@ -118,7 +126,7 @@ def healthy_campaign(rng: Random, stray_rate: float, noise: Noise) -> tuple[bool
 
     trust, found = Trust(LOOSE, noise), False
     for _ in range(CAMPAIGN_RUNS):
-        trust.judged()
+        trust.judged(NORMAL)
         if not verdict().is_anomalous:
             continue
         probes = confirm(Workload(), Symptom.PAUSE, trust.rule, 3)

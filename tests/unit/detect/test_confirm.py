@@ -21,8 +21,10 @@ NORMAL = Verdict(Outcome.NORMAL, "fine")
 VOID = inconclusive("noise")
 
 
-def drive(answers: Iterable[Verdict | None], until: Rule, void_runs: int = 3) -> tuple[Confirmed, int]:
-    probes = confirm(WORKLOAD, Symptom.PAUSE, until, void_runs)
+def drive(
+    answers: Iterable[Verdict | None], until: Rule, void_runs: int = 3, symptom: Symptom = Symptom.PAUSE
+) -> tuple[Confirmed, int]:
+    probes = confirm(WORKLOAD, symptom, until, void_runs)
     assert next(probes) == WORKLOAD
     for asked, answer in enumerate(answers, start=1):
         try:
@@ -48,6 +50,21 @@ def test_enough_runs_reproduce_the_symptom_however_strongly(answers: list[Verdic
     result, asked = drive(answers, rule(POLICY, 0.01))
     assert (result.confirmed, asked, result.deferred) == (confirmed, len(answers), False)
     assert result.runs == sum(answer is not None and not answer.is_inconclusive for answer in answers)
+
+
+def test_a_related_symptom_reproduces_and_one_that_hides_it_tells_nothing() -> None:
+    """One cause drops packets in one run and is only slow in the next. Pause is judged before throughput."""
+    lossy = Verdict(Outcome.ANOMALOUS, "loss", Symptom.LOSS, 0.3, "b", margin=3.0)
+    result, _ = drive([SLOW, lossy], rule(POLICY, 0.01), symptom=Symptom.LOSS)
+    assert (result.confirmed, result.reproduced) == (True, (SLOW, lossy))
+    result, _ = drive([CLEARLY] * 4, rule(POLICY, 0.01), symptom=Symptom.LOW_THROUGHPUT)
+    assert (result.confirmed, result.deferred, result.runs) == (False, True, 0)
+
+
+def test_the_typical_run_is_of_middle_severity_and_has_the_symptom_that_showed_most_often() -> None:
+    lossy = [Verdict(Outcome.ANOMALOUS, "loss", Symptom.LOSS, severity, "b") for severity in (0.9, 0.1, 0.4)]
+    result = Confirmed(True, (SLOW, *lossy, SLOW), 5)
+    assert result.typical == lossy[2]
 
 
 def test_a_suspicion_that_no_run_decides_is_deferred() -> None:

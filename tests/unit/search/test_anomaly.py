@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collie.detect.symptom import Symptom
+from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.search.anomaly import Anomaly, anomaly_id, require_id
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
@@ -67,7 +67,7 @@ def finding(*conditions: Condition, complete: bool) -> Anomaly:
         (
             [Condition("qp_type", Op.ONE_OF, ("RC", "UC"))],
             False,
-            "RC/UC WRITE: host b sends pause (not explained to the end).",
+            "RC/UC (seen with WRITE): host b sends pause (not explained to the end).",
         ),
         (
             [Condition("loopback", Op.EQUAL, True)],
@@ -105,6 +105,21 @@ def test_a_sentence_claims_no_more_than_was_explained(
     conditions: list[Condition], complete: bool, sentence: str
 ) -> None:
     assert finding(*conditions, complete=complete).sentence == sentence
+
+
+def test_an_anomaly_has_the_figures_of_its_simplest_workload_and_keeps_those_that_were_found() -> None:
+    found = finding(complete=False)
+    found = replace(found, found_as=found.workload)
+    simpler, simplest = found.workload.with_(qps=5), found.workload.with_(qps=3)
+    mild = Verdict(Outcome.ANOMALOUS, "host a sends pause for 9.0% of the time", Symptom.PAUSE, 0.09, "a")
+    once = found.reduced_to(simpler, mild)
+    assert (once.severity, once.reason, once.host) == (0.09, mild.reason, "a")
+    assert (once.found_severity, once.found_reason) == (found.severity, found.reason)
+    twice = once.reduced_to(simplest, replace(mild, severity=0.08))
+    assert (twice.severity, twice.found_severity) == (0.08, found.severity), "what was found is not overwritten"
+    back = twice.reduced_to(found.found_as, replace(mild, severity=0.5))
+    assert (back.severity, back.found_severity, back.found_figure) == (0.5, None, "")
+    assert found.reduced_to(simpler, None) == replace(found, workload=simpler)
 
 
 def limits(feature: str, low: int, high: int) -> list[Condition]:

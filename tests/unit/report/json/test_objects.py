@@ -58,6 +58,8 @@ ANOMALY_KEYS = [
     "workload",
     "features",
     "sentence",
+    "found_severity",
+    "found_reason",
     "found_at_run",
     "found_at_seconds",
     "extraction_runs",

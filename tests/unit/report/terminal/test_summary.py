@@ -40,7 +40,7 @@ def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None
         assert f"    {anomaly.sentence}" in lines
         assert f"    {anomaly.mfs}" in lines
     assert (
-        "a2  low throughput, 62% of the throughput is missing, found in run 5, after 3 min, not explained to the end"
+        "a2  low throughput, 62% of the throughput is missing, found in run 5, confirmed after 3 min, not explained to the end"
         in lines
     )
     assert "3 runs could not be set up: 1 x agent gone, 2 x qp timeout." in lines
@@ -80,7 +80,7 @@ def test_the_summary_ends_with_a_table_worst_first_and_what_is_not_explained_las
     assert last.plain.endswith(
         f"not explained: {bare.workload.qp_type} {bare.workload.opcode}, 62% likely the cause of a1"
     )
-    columns = [lines[head].index(name) for name in ("symptom", "found after", "where, and when")]
+    columns = [lines[head].index(name) for name in ("symptom", "confirmed after", "where, and when")]
     assert all(line[column - 1] == " " != line[column] for line in lines[head + 1 :] for column in columns)
     assert not any(line != line.rstrip() for line in lines)
 
