@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -13,7 +13,7 @@ from collie.campaign.lanes import Lane, LaneTask, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduction, planned, reproduce
 from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
-from collie.detect.bounds import Bound, Bounds, Calibration
+from collie.detect.bounds import Bound, Bounds, Calibration, host_bounds
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom, Verdict
@@ -60,7 +60,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """One run, with its verdict if it was measured. `bound` is the healthy throughput of a receiving host."""
+    """One run, with its verdict if it was measured. `bound` is the healthy throughput of a port."""
 
     workload: Workload
     sibling: Workload
@@ -68,6 +68,11 @@ class JudgedRun:
     result: RunResult
     verdict: Verdict | None
     phase: Phase | None = None
+
+    @property
+    def host_bounds(self) -> Mapping[str, Bound]:
+        """The healthy throughput of each receiving host, by which the verdict is made."""
+        return host_bounds(self.workload, self.bound)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from collie.campaign.single_run import JudgedRun
-from collie.detect.bounds import Bound
+from collie.detect.bounds import UNBOUNDED, Bound
 from collie.detect.measurement import Measurement
 from collie.detect.reading import reading_of
 from collie.detect.symptom import Outcome, Symptom
@@ -43,6 +43,7 @@ class Point:
         outcome: of the verdict, or why there is none.
         delivered_bps, delivered_pps: over all receiving hosts.
         bound_ratio: of the receiving host that is farthest below its bound: packets or bits, whichever is nearer.
+        healthy_bps: over all receiving hosts, each at its bound. None if unknown.
         pause_ratio: the largest of any host.
         median_seconds, p99_seconds: of the slowest flow, None if unknown.
     """
@@ -59,6 +60,7 @@ class Point:
     pause_ratio: float | None = None
     median_seconds: float | None = None
     p99_seconds: float | None = None
+    healthy_bps: float | None = None
 
     @property
     def is_anomalous(self) -> bool:
@@ -69,11 +71,6 @@ class Point:
     def is_judged(self) -> bool:
         """Whether the run has a verdict."""
         return self.outcome in set(Outcome)
-
-    @property
-    def healthy_bps(self) -> float | None:
-        """The throughput that would be healthy here, None if unknown."""
-        return self.delivered_bps / self.bound_ratio if self.delivered_bps and self.bound_ratio else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +167,7 @@ def point_of(x: Any, y: Any, run: JudgedRun) -> Point:
     measurement, verdict = run.result.measurement, run.verdict
     reading = reading_of(verdict, measurement)
     packets = [host.delivered_pps for host in measurement.hosts if host.delivered_pps is not None]
+    bound_ratio, healthy_bps = _by_bounds(measurement, run.host_bounds)
     latencies = list(measurement.latency.values())
     medians = [each.median_seconds for each in latencies if each.median_seconds is not None]
     tails = [each.p99_seconds for each in latencies if each.p99_seconds is not None]
@@ -182,20 +180,26 @@ def point_of(x: Any, y: Any, run: JudgedRun) -> Point:
         verdict.reason,
         reading.delivered_bps,
         sum(packets) if packets else None,
-        _bound_ratio(measurement, run.bound),
+        bound_ratio,
         reading.pause_ratio,
         max(medians, default=None),
         max(tails, default=None),
+        healthy_bps,
     )
 
 
-def _bound_ratio(measurement: Measurement, bound: Bound) -> float | None:
-    ratios = [
-        max(host.delivered_bps / bound.bps, (host.delivered_pps or 0.0) / bound.pps)
-        for host in measurement.hosts
-        if host.delivered_bps and math.isfinite(bound.bps) and bound.bps and bound.pps
-    ]
-    return min(ratios, default=None)
+def _by_bounds(measurement: Measurement, bounds: Mapping[str, Bound]) -> tuple[float | None, float | None]:
+    """Return the ratio of the host farthest below its bound, and the healthy throughput of all hosts."""
+    ratios, healthy = [], []
+    for host in measurement.hosts:
+        bound = bounds.get(host.host, UNBOUNDED)
+        if host.delivered_bps is None or not math.isfinite(bound.bps) or not bound.bps or not bound.pps:
+            continue
+        ratio = max(host.delivered_bps / bound.bps, (host.delivered_pps or 0.0) / bound.pps)
+        ratios.append(ratio)
+        # Where packets are nearer to their bound, the bits that they carry are healthy, too.
+        healthy.append(host.delivered_bps / ratio if ratio else bound.bps)
+    return min(ratios, default=None), sum(healthy) if healthy else None
 
 
 def cliffs(curve: Sequence[Point]) -> list[Cliff]:

@@ -38,7 +38,7 @@ from collie.detect.brackets import latencies_of, range_of
 from collie.detect.links import LinkLatency
 from collie.detect.measurement import Latency
 from collie.detect.plain import curve_of, plain_workloads, remembered_siblings
-from collie.workloads.plan import streams
+from collie.workloads.plan import shares, streams
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Opcode, QpType, Workload, reader
 
@@ -119,6 +119,11 @@ def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
     carried = max(stream.per_request for stream in plan if stream.sink == sink)
     bps = bound.bps * carried / max(stream.per_request for stream in plan)
     return replace(bound, bps=bps, pps=bps / 8 * packets_per_byte(workload, sink))
+
+
+def host_bounds(workload: Workload, bound: Bound) -> Mapping[str, Bound]:
+    """Return the bound of each receiving host, given that of one port."""
+    return {sink: at_sink(workload, sink, bound.share(part)) for sink, part in shares(workload).items()}
 
 
 def at_own_mtu(workload: Workload, bps: float, source: str, detail: str = "") -> Bound:

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
+from collie.detect.bounds import NOTHING_EXPECTED, Bound, host_bounds
 from collie.detect.lateness import Lateness, lateness
 from collie.detect.measurement import HostMeasurement, Latency, Measurement, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive, throughput_is_missing
 from collie.detect.thresholds import Loss, Thresholds
 from collie.detect.victims import carries_its_load, has_too_little, lost_by
-from collie.workloads.plan import flows, shares, sinks
+from collie.workloads.plan import flows, sinks
 from collie.workloads.units import format_rate, format_short_seconds
 from collie.workloads.workload import Workload
 
@@ -91,8 +91,7 @@ class _Run:
 
     @cached_property
     def expected(self) -> Mapping[str, Bound]:
-        parts = shares(self.workload)
-        return {name: at_sink(self.workload, name, self.bound.share(part)) for name, part in parts.items()}
+        return host_bounds(self.workload, self.bound)
 
     @cached_property
     def worst(self) -> HostMeasurement:

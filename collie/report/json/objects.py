@@ -161,6 +161,7 @@ def _measured(judged: JudgedRun) -> Json:
         **_result(judged.result),
         "plain_sibling": render(judged.sibling),
         "bound": plain(judged.bound),
+        "host_bounds": plain(judged.host_bounds),
         "verdict": plain(judged.verdict),
     }
 

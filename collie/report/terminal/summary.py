@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -74,7 +74,7 @@ def render_measurement(judged: JudgedRun, catalog: Catalog) -> str:
     lines += failure_lines(result)
     if isinstance(result, Measured):
         lines += verdict_lines(judged.verdict)
-        lines += ["", *_hosts(result.measurement, judged.bound)]
+        lines += ["", *_hosts(result.measurement, judged.host_bounds)]
         lines += [Text(f"note: {note}", "dim") for note in result.measurement.notes]
         lines += ["", *_counters(result.measurement, catalog)]
     return styled(lines)
@@ -233,9 +233,9 @@ def verdict_lines(verdict: Verdict | None) -> Iterator[Line]:
     yield f"    {verdict.reason}"
 
 
-def _hosts(measurement: Measurement, bound: Bound) -> Iterator[str]:
+def _hosts(measurement: Measurement, bounds: Mapping[str, Bound]) -> Iterator[str]:
     for host in measurement.hosts:
-        yield f"host {host.host}  {_host(host, bound)}"
+        yield f"host {host.host}  {_host(host, bounds.get(host.host))}"
     health = measurement.health
     driven = "drove the workload" if health.driven else f"could not drive the workload: {health.reason}"
     path = f" ({health.data_path})" if health.data_path else ""
@@ -256,11 +256,13 @@ def _hosts(measurement: Measurement, bound: Bound) -> Iterator[str]:
             yield f"latency victim  {latency(measurement.victim.latency)}"
 
 
-def _host(host: HostMeasurement, bound: Bound) -> str:
+def _host(host: HostMeasurement, bound: Bound | None) -> str:
     parts = []
     if host.delivered_bps is not None or host.delivered_pps is not None:
-        expected = f"{rate(bound.bps)}, {packet_rate(bound.pps)} by the {bound.name}"
-        parts.append(f"receives {rate(host.delivered_bps)}, {packet_rate(host.delivered_pps)} (bound {expected})")
+        received = f"receives {rate(host.delivered_bps)}, {packet_rate(host.delivered_pps)}"
+        if bound is not None:
+            received += f" (bound {rate(bound.bps)}, {packet_rate(bound.pps)} by the {bound.name})"
+        parts.append(received)
     parts.append(f"sends pause {percent(host.tx_pause_ratio)}, receives pause {percent(host.rx_pause_ratio)}")
     if host.tx_pause_ratio is None and host.tx_pause_frames:
         parts.append(f"sends {host.tx_pause_frames:,.0f} pause frames/s")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collie.campaign.single_run import SingleRunSession
+import pytest
+
+from collie.campaign.single_run import JudgedRun, SingleRunSession
 from collie.campaign.sweep import Point, Sweep, cliffs, point_of, sweep
-from collie.detect.bounds import Calibration
+from collie.detect.bounds import Bound, Calibration
+from collie.detect.judge import judge
+from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
 from collie.detect.thresholds import Thresholds
+from collie.ports import Measured
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.sweep import Axis, parsed_axis
-from collie.workloads.workload import Opcode, Workload
+from collie.workloads.workload import Direction, Opcode, Workload
 from tests.support.planted import HEADER, SPACE
 
 MANY = Mfs((Condition("qps", Op.AT_LEAST, 100),))
@@ -97,3 +102,36 @@ def test_the_share_of_the_bound_is_that_of_the_host_farthest_below() -> None:
     assert round(slow.bound_ratio, 2) == 0.6
     assert slow.healthy_bps is not None
     assert round(slow.healthy_bps / (healthy.delivered_bps or 1.0), 2) == 1.0
+
+
+BOTH_WAYS = Direction.BIDIRECTIONAL
+MIXED = Workload(more_opcodes=(Opcode.READ,), messages=(65536, 1024))
+
+
+def received_by(workload: Workload, gbps: Mapping[str, float]) -> JudgedRun:
+    """Return a run judged by a port of 100 Gbit/s. Its hosts receive so much."""
+    hosts = tuple(HostMeasurement(role, value * 1e9, value * 1e9 / 8 / 4096, 0.0) for role, value in gbps.items())
+    bound, measurement = Bound(100e9, 100e9 / 8 / 4096, "specification"), Measurement(hosts, 1.0)
+    verdict = judge(workload, measurement, bound, Thresholds())
+    return JudgedRun(workload, SPACE.base, bound, Measured(measurement, 30.0), verdict)
+
+
+@pytest.mark.parametrize(
+    ("workload", "gbps", "ratio", "healthy_gbps"),
+    [
+        (Workload(responders=3), {"b": 33.0, "c": 33.0, "d": 33.0}, 0.99, 100.0),
+        (Workload(responders=3), {"b": 33.0, "c": 33.0, "d": 11.0}, 0.33, 100.0),
+        (MIXED, {"a": 1.5, "b": 96.0}, 0.96, 101.5625),
+        (Workload(direction=BOTH_WAYS), {"a": 95.0, "b": 0.0}, 0.0, 200.0),
+    ],
+)
+def test_a_host_is_compared_with_what_the_verdict_expects_of_it(
+    workload: Workload, gbps: Mapping[str, float], ratio: float, healthy_gbps: float
+) -> None:
+    run = received_by(workload, gbps)
+    assert run.verdict is not None
+    point = point_of(1, None, run)
+    assert point.bound_ratio == pytest.approx(ratio)
+    assert point.healthy_bps == pytest.approx(healthy_gbps * 1e9)
+    assert point.is_anomalous is (ratio < 0.8)
+    assert point.severity == pytest.approx(1.0 - ratio if point.is_anomalous else 0.0)

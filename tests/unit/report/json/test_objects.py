@@ -161,6 +161,7 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
         "measurement",
         "plain_sibling",
         "bound",
+        "host_bounds",
         "verdict",
     ]
     a, b = document["measurement"]["hosts"]
@@ -176,8 +177,15 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
         "latency": None,
         "victim_bps": None,
     }
+    assert document["host_bounds"] == {"b": document["bound"]}
     assert document["verdict"]["symptom"] == "pause"
     assert document["plain_sibling"]["qps"] == 16
+
+
+def test_the_bound_of_a_host_is_its_share_of_a_port(judged: JudgedRun) -> None:
+    document = through_json(render_measure(replace(judged, workload=Workload(responders=2))))
+    assert {host: bound["bps"] for host, bound in document["host_bounds"].items()} == {"b": 5e10, "c": 5e10}
+    assert document["bound"]["bps"] == 1e11
 
 
 def test_several_measured_workloads_name_their_set_ups(judged: JudgedRun) -> None:

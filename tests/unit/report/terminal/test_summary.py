@@ -23,7 +23,7 @@ from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.terminal.findings import findings_table, next_steps
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
 from collie.search.anomaly import LikelySame
-from collie.testing.fakes import FAKE_CATALOG
+from collie.testing.fakes import FAKE_CATALOG, FakeTestbed
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import QpType, Workload
 from tests.support.campaigns import HEADER
@@ -223,6 +223,16 @@ def test_a_measurement_is_printed_with_its_verdict_and_counters(judged: JudgedRu
     assert ["counter", "unit", "host", "a", "host", "b"] in table
     assert ["level", "percent", "50", "50"] in table  # a level is not per second
     assert next(row for row in table if row[:1] == ["rx_packets"])[1:] == ["packets/s", "0", "3,051,758"]
+
+
+def test_a_host_that_gets_a_share_of_a_port_is_printed_with_its_share_of_the_bound(judged: JudgedRun) -> None:
+    workload = Workload(responders=4)
+    shared = replace(judged, workload=workload, result=FakeTestbed().measure(workload, 1))
+    lines = render_measurement(shared, FAKE_CATALOG).splitlines()
+    for host in "bcde":
+        assert any(
+            line.startswith(f"host {host}  receives 25 Gbit/s, 763 kpps (bound 25 Gbit/s, 750 kpps") for line in lines
+        )
 
 
 @pytest.mark.parametrize(
