@@ -39,7 +39,9 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
     """
     run = _Run(workload, measurement, bound, thresholds)
     checks = _CHECKS if thresholds.loss_of is Loss.OF_WORKLOAD else _CHECKS_OF_VICTIM
-    return next(verdict for check in checks if (verdict := check(run)) is not None)
+    verdict = next(verdict for check in checks if (verdict := check(run)) is not None)
+    expects = thresholds.loss_of is Loss.OF_WORKLOAD and 0.0 < bound.bps < math.inf
+    return replace(verdict, bound_bps=bound.bps) if expects else verdict
 
 
 def is_sound(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:

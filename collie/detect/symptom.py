@@ -91,6 +91,7 @@ class Verdict:
         reason: one sentence with the figures, among them the severity.
         margin: deciding reading over its threshold, 1 when a disturbance can have contributed, 0 unless anomalous.
         signature: the raised counters, or None without a comparison.
+        bound_bps: throughput of one port that was expected (`bounds.host_bounds`), or None if nothing was.
     """
 
     outcome: Outcome
@@ -100,6 +101,7 @@ class Verdict:
     host: str | None = None
     margin: float = 0.0
     signature: Signature | None = field(default=None, compare=False)
+    bound_bps: float | None = None
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a verdict has three values; compare its outcome")

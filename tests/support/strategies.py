@@ -166,6 +166,7 @@ def verdicts() -> st.SearchStrategy[Verdict]:
         symptom=st.none() | st.sampled_from(Symptom),
         severity=numbers,
         host=st.none() | texts,
+        bound_bps=readings,
     )
 
 

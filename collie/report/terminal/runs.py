@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from collie.campaign.phases import Place, with_places
 from collie.campaign.siblings import delivered
-from collie.detect.bounds import UNBOUNDED, Bounds, Calibration
+from collie.detect.bounds import UNBOUNDED, Bounds, Calibration, at_own_mtu, host_bounds
 from collie.detect.measurement import Latency
 from collie.ports import CampaignStore, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.report.json.objects import OUTCOMES
@@ -45,7 +45,8 @@ def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
     Rates are those of the host that received least. `tx_pause_ratio` and `loss_ratio` are the largest over the hosts.
     The latency is that of the slowest flow. `victim_bps` is what the plain flow beside the workload received, and
     `victim_lost_ratio` the share of its throughput alone that it lost.
-    `bound_bps` is the median throughput of the plain sibling, or None if it never ran in this campaign.
+    `bound_bps` is what the verdict expects of that host. A run whose verdict has no bound, as a record of an earlier
+    Collie, has the median of the plain sibling, or None if that never ran in this campaign.
     """
     bounds = Bounds(lambda _workload: UNBOUNDED, Calibration(), space)
     for record in store.runs(with_series=False):
@@ -95,7 +96,6 @@ def _row(record: RunRecord, place: Place, bounds: Bounds) -> Row:
         "run_seconds": result.elapsed_seconds,
         "outcome": OUTCOMES[type(result)],
         "problem": _problem(result),
-        "bound_bps": bounds.tightest(workload).bps if bounds.known(workload) else None,
         "driven": record.driven,
     }
     if verdict is not None:
@@ -107,7 +107,8 @@ def _row(record: RunRecord, place: Place, bounds: Bounds) -> Row:
             "reason": verdict.reason,
         }
     if isinstance(result, Measured):
-        received = delivered(workload, result.measurement).values()
+        received = delivered(workload, result.measurement)
+        least = min(received, key=lambda host: received[host].bps, default=None)
         latency, victim = result.measurement.longest_latency or Latency(), result.measurement.victim
         of_victim = victim.latency if victim and victim.latency else Latency()
         row |= {
@@ -119,12 +120,24 @@ def _row(record: RunRecord, place: Place, bounds: Bounds) -> Row:
             "victim_latency_median_seconds": of_victim.median_seconds,
             "victim_latency_p99_seconds": of_victim.p99_seconds,
             "victim_latency_p999_seconds": of_victim.p999_seconds,
-            "delivered_bps": min((bound.bps for bound in received), default=None),
-            "delivered_pps": min((bound.pps for bound in received), default=None),
+            "delivered_bps": None if least is None else received[least].bps,
+            "delivered_pps": min((each.pps for each in received.values()), default=None),
+            "bound_bps": None if least is None else _bound_bps(record, least, bounds),
             "tx_pause_ratio": _largest(host.tx_pause_ratio for host in result.measurement.hosts),
             "loss_ratio": _largest(host.loss_ratio for host in result.measurement.hosts),
         }
     return row
+
+
+def _bound_bps(record: RunRecord, host: str, bounds: Bounds) -> float | None:
+    workload, judged = record.workload, record.verdict
+    if judged is not None and judged.bound_bps is not None:
+        port = at_own_mtu(workload, judged.bound_bps, "verdict")
+    elif bounds.known(workload):
+        port = bounds.tightest(workload)
+    else:
+        return None
+    return host_bounds(workload, port)[host].bps
 
 
 def _problem(result: RunResult) -> str | None:

@@ -6,16 +6,25 @@ from dataclasses import replace
 
 import pytest
 
+from collie.detect.bounds import NOTHING_EXPECTED, UNBOUNDED
 from collie.detect.judge import judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
 from collie.detect.symptom import Symptom, Verdict
-from collie.detect.thresholds import Thresholds
+from collie.detect.thresholds import Loss, Thresholds
 from collie.workloads.workload import Direction, Workload
 from tests.support.measurements import LINE, measurement, verdict
 
 
 def test_full_throughput_is_normal() -> None:
     assert verdict(measurement()).is_normal
+
+
+def test_a_verdict_keeps_the_bound_that_it_used() -> None:
+    assert verdict(measurement()).bound_bps == verdict(measurement(tx_pause=0.25)).bound_bps == LINE.bps
+    assert verdict(measurement(10e9, 1e6)).bound_bps == LINE.bps
+    assert [verdict(measurement(), none).bound_bps for none in (NOTHING_EXPECTED, UNBOUNDED)] == [None, None]
+    of_victim = Thresholds(loss_of=Loss.OF_VICTIM)
+    assert judge(Workload(), measurement(), LINE, of_victim).bound_bps is None
 
 
 def test_pause_that_a_host_sends_is_an_anomaly() -> None:

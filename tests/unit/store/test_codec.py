@@ -184,9 +184,9 @@ def test_a_history_that_no_set_up_can_have_is_refused() -> None:
         codec.decode_anomaly(codec.encode_anomaly(replace(ANOMALY, made_for=ANOMALY.workload, history=(phase,))))
 
 
-def test_a_verdict_of_an_earlier_collie_has_no_margin() -> None:
-    raw = codec.encode(VERDICT)
-    del raw["margin"]
+def test_a_verdict_of_an_earlier_collie_has_neither_margin_nor_bound() -> None:
+    raw = codec.encode(replace(VERDICT, bound_bps=1e11))
+    del raw["margin"], raw["bound_bps"]
     assert codec.decode(Verdict, raw) == replace(VERDICT, margin=0.0)
 
 

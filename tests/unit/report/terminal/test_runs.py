@@ -5,20 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from collie.campaign.phases import Place
-from collie.detect.measurement import Latency, Victim
+from collie.detect.bounds import Bound, at_own_mtu
+from collie.detect.judge import judge
+from collie.detect.measurement import HostMeasurement, Latency, Measurement, Victim
 from collie.detect.symptom import Outcome, Verdict
+from collie.detect.thresholds import Thresholds
 from collie.ports import CampaignStore, Measured, RunRecord, SetupFailed
 from collie.report.terminal.runs import COLUMNS, Row, run_rows, runs_table, write_csv
 from collie.store import codec
 from collie.store.exports import run_line
 from collie.store.memory import MemoryStore
 from collie.testing.store_suite import MEASUREMENT, VERDICT, WORKLOAD, measured, phase
-from collie.workloads.workload import FIELD_NAMES
+from collie.workloads.workload import FIELD_NAMES, Opcode, Workload
 from tests.support.campaigns import HEADER, SPACE, fill
 
 
@@ -81,10 +85,42 @@ def test_a_line_of_results_has_the_latency_of_each_flow_and_what_the_victim_lost
 
 
 def test_severity_follows_from_throughput_and_bound(store: CampaignStore) -> None:
-    slow = [row for row in run_rows(store, SPACE) if row["symptom"] == "low_throughput" and row["bound_bps"]]
+    slow = [row for row in run_rows(store, SPACE) if row["symptom"] == "low_throughput"]
     assert slow
     for row in slow:
-        assert row["severity"] == pytest.approx(1 - row["delivered_bps"] / row["bound_bps"], abs=0.05)
+        assert row["severity"] == pytest.approx(1 - row["delivered_bps"] / row["bound_bps"])
+
+
+def with_verdict(workload: Workload, gbps: Mapping[str, float], bound: Bound) -> Row:
+    """Return the row of a judged run, as the record has it. Its hosts receive so much."""
+    hosts = tuple(HostMeasurement(role, value * 1e9, value * 1e9 / 8 / 4096, 0.0) for role, value in gbps.items())
+    found, store = Measurement(hosts, 1.0), MemoryStore(HEADER)
+    store.add_run(RunRecord(1, "search", workload, Measured(found, 20.0), 20.0))
+    store.annotate(1, judge(workload, found, bound, Thresholds()), None)
+    (row,) = run_rows(store, SPACE)
+    return row
+
+
+def test_the_bound_is_that_of_the_verdict_although_no_plain_sibling_ran() -> None:
+    bound = at_own_mtu(Workload(), 100e9, "plain sibling")
+    row = with_verdict(Workload(), {"b": 40.0}, bound)
+    assert (row["delivered_bps"], row["bound_bps"], row["severity"]) == (40e9, 100e9, pytest.approx(0.6))
+    assert "100 Gbit/s" in list(runs_table([row]))[1]
+    shared = with_verdict(Workload(responders=4), {"b": 25.0, "c": 25.0, "d": 25.0, "e": 24.0}, bound)
+    assert (shared["verdict"], shared["delivered_bps"], shared["bound_bps"]) == ("normal", 24e9, 25e9)
+    mixed = Workload(more_opcodes=(Opcode.READ,), messages=(65536, 1024))
+    row = with_verdict(mixed, {"a": 1.5, "b": 96.0}, bound)
+    assert (row["delivered_bps"], row["bound_bps"]) == (1.5e9, 1.5625e9)
+
+
+def test_a_record_of_an_earlier_collie_has_the_bound_of_the_plain_sibling(store: CampaignStore) -> None:
+    earlier = MemoryStore(HEADER)
+    for record in store.runs():
+        verdict = None if record.verdict is None else replace(record.verdict, bound_bps=None)
+        earlier.add_run(replace(record, verdict=verdict))
+    rows = list(run_rows(earlier, SPACE))
+    assert {row["bound_bps"] for row in rows if row["symptom"] == "low_throughput"} == {100e9}
+    assert {row["bound_bps"] for row in rows if row["symptom"] == "pause"} == {None}
 
 
 def test_what_is_unknown_is_an_empty_cell() -> None:
