@@ -82,7 +82,7 @@ def test_plain_traffic_that_others_outpace_is_anomalous() -> None:
     assert judged.verdict is not None
     assert judged.verdict.symptom is Symptom.LOW_THROUGHPUT
     assert judged.verdict.severity == pytest.approx(0.5)
-    assert "the specification (plain RC WRITE reaches it) gives 100 Gbit/s" in judged.verdict.reason
+    assert "about 100 Gbit/s is expected by the specification (plain RC WRITE reaches it)" in judged.verdict.reason
 
 
 def test_nothing_outpaces_plain_traffic_where_all_of_it_is_slow() -> None:

@@ -185,7 +185,7 @@ def test_a_verdict_says_which_bound_decided() -> None:
         in verdict(measurement(), bounds.tightest(ONE_WAY)).reason
     )
     slower = Bounds(lambda _workload: Bound(50e9, 10e6, "specification"), Calibration((point,)), SPACE)
-    assert "the specification gives" in verdict(measurement(), slower.tightest(ONE_WAY)).reason
+    assert "is expected by the specification" in verdict(measurement(), slower.tightest(ONE_WAY)).reason
 
 
 def test_without_any_ceiling_everything_has_to_be_compared_with_its_sibling() -> None:

@@ -19,6 +19,14 @@ def test_full_throughput_is_normal() -> None:
     assert verdict(measurement()).is_normal
 
 
+def test_a_specification_is_an_expectation_which_a_healthy_run_can_exceed() -> None:
+    assert verdict(measurement(101e9)).reason == (
+        "host b receives 101 Gbit/s, about 100 Gbit/s is expected by the specification"
+    )
+    sibling = replace(LINE, source="plain sibling")
+    assert verdict(measurement(), sibling).reason == "host b receives 95 Gbit/s, the plain sibling gives 100 Gbit/s"
+
+
 def test_a_verdict_keeps_the_bound_that_it_used() -> None:
     assert verdict(measurement()).bound_bps == verdict(measurement(tx_pause=0.25)).bound_bps == LINE.bps
     assert verdict(measurement(10e9, 1e6)).bound_bps == LINE.bps

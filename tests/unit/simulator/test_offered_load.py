@@ -81,4 +81,4 @@ def test_a_tenth_of_the_line_is_normal_where_a_tenth_is_offered() -> None:
     assert isinstance(result, Measured)
     verdict = judge(workload, result.measurement, bounds.ceiling(workload), Thresholds())
     assert verdict.is_normal
-    assert "the specification gives 20 Gbit/s" in verdict.reason
+    assert "about 20 Gbit/s is expected by the specification" in verdict.reason
