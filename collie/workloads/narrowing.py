@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,9 @@ from collie.errors import UsageError
 from collie.suggest import did_you_mean
 from collie.workloads.parse import parse_value
 from collie.workloads.workload import FIELD_NAMES, Workload
+
+_WHOLE = re.compile(r"-?[0-9]{1,100}")
+"""A whole number. Every longer one is too large, and Python reads only some thousand digits."""
 
 
 def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
@@ -67,4 +71,4 @@ def _scalar(text: str) -> Any:
         return True
     if text.lower() in {"false", "off", "no"}:
         return False
-    return int(text) if text.lstrip("-").isdigit() else text
+    return int(text) if _WHOLE.fullmatch(text) else text

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
+from collie.errors import UsageError
+from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.setup import Changes
 from collie.workloads.space import Space
 from collie.workloads.workload import (
@@ -89,6 +91,14 @@ def test_narrowing_fixes_and_limits() -> None:
 def test_narrowing_refuses_what_is_not_there(fix: dict[str, object], limit: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NSDI22.narrowed(fix, limit)
+
+
+@pytest.mark.parametrize("word", ["--5", "-", "²", "٣", "9" * 5000])
+def test_what_only_looks_like_a_number_is_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="is no whole number"):
+        parse_fixes([f"qps={word}"])
+    with pytest.raises(UsageError, match="is no whole number"):
+        parse_limits([f"qps<={word}"])
 
 
 def test_a_field_at_its_default_that_came_later_changes_no_draw() -> None:
