@@ -57,7 +57,7 @@ def _value(name: str, text: str, word: str) -> Any:
     if name not in FIELD_NAMES:
         hint = did_you_mean(name, FIELD_NAMES) or f"; one of {', '.join(FIELD_NAMES)}"
         raise UsageError(f"{word!r}: no dimension {name!r}{hint}")
-    items = [_scalar(item) for item in text.split(",")]
+    items = [scalar(item) for item in text.split(",")]
     raw: Any = items if len(items) > 1 else items[0]
     try:
         return parse_value(name, raw)
@@ -65,7 +65,8 @@ def _value(name: str, text: str, word: str) -> Any:
         raise UsageError(f"{word!r}: {error}") from None
 
 
-def _scalar(text: str) -> Any:
+def scalar(text: str) -> Any:
+    """Return a word of the command line as YAML has it: a truth value, a whole number or the text itself."""
     text = text.strip()
     if text.lower() in {"true", "on", "yes"}:
         return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,15 +11,13 @@ from typing import Any, Final
 from collie.errors import UsageError
 from collie.suggest import did_you_mean
 from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.narrowing import parse_fixes
+from collie.workloads.narrowing import scalar
+from collie.workloads.parse import parse_value
 from collie.workloads.space import Space
-from collie.workloads.units import parse_bytes
 from collie.workloads.workload import Workload
 
 MESSAGE_BYTES: Final = "message_bytes"
 """Axis with one size for all messages of a workload."""
-
-_SPAN = re.compile(r"\s*([^.]+?)\s*\.\.\s*([^.]+?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +97,18 @@ def parsed_axis(space: Space, text: str, base: Workload, option: str) -> Axis:
     whole = whole_axis(space, name, base)
     if not sign:
         return whole
-    span = _SPAN.fullmatch(wanted)
-    if span is None:
-        values = [_value(dimension, word, f"{option} {text!r}") for word in wanted.split(",")]
+    first, span, last = wanted.partition("..")
+    words = [first, last] if span else wanted.split(",")
+    if not all(map(str.strip, words)):
+        raise UsageError(f"{option} {text!r} lacks a value; write LOW..HIGH or values with commas, or leave them out")
+    if span and not whole.ordered:
+        raise UsageError(f"{option} {text!r}: {name} has no order; name its values with commas, or leave them out")
+    values = [_value(dimension, word, f"{option} {text!r}") for word in words]
+    if not span:
         return Axis(
             whole.dimension, tuple(sorted(set(values)) if whole.ordered else dict.fromkeys(values)), whole.ordered, None
         )
-    if not whole.ordered:
-        raise UsageError(f"{option} {text!r}: {name} has no order; name its values with commas, or leave them out")
-    low, high = (_value(dimension, word, f"{option} {text!r}") for word in span.groups())
+    low, high = values
     if low > high:
         raise UsageError(f"{option} {text!r} ends below its beginning")
     steps = _element(dimension).ladder
@@ -140,19 +140,13 @@ def _element(dimension: Choice | Ordered | Vector) -> Ordered:
 
 
 def _value(dimension: Choice | Ordered | Vector, word: str, where: str) -> Any:
-    word = word.strip()
     try:
-        if isinstance(dimension, Choice):
-            value = parse_fixes([f"{dimension.name}={word}"])[dimension.name]
-            complaint = dimension.complaint(value)
-        else:
-            value = parse_bytes(word)
-            complaint = _element(dimension).complaint(value)
+        value = parse_value(dimension.name, scalar(word))
     except ValueError as error:
         raise UsageError(f"{where}: {error}") from None
-    if complaint:
+    if complaint := dimension.complaint(value):
         raise UsageError(f"{where}: {complaint}")
-    return value
+    return value[0] if isinstance(dimension, Vector) else value
 
 
 def _refined(ordered: Ordered, between: int) -> Iterator[int]:

@@ -29,6 +29,13 @@ def test_sizes_have_units_and_name_all_messages() -> None:
     assert parsed_axis(SPACE, "messages=1KiB,64", BASE, "--x").values == (64, 1024)
 
 
+def test_rates_have_units() -> None:
+    space = load_space("offered-load")
+    assert parsed_axis(space, "offered_bps=1.5Gbit,2Gbit", space.base, "--x").values == (1_500_000_000, 2 * 10**9)
+    with pytest.raises(UsageError, match="'fast' is no rate; write 25Gbit or 200Gbit/s"):
+        parsed_axis(space, "offered_bps=1Gbit..fast", space.base, "--x")
+
+
 def test_choices_are_all_or_those_named_in_their_order() -> None:
     opcode = SPACE.dimensions["opcode"]
     assert isinstance(opcode, Choice)
@@ -43,11 +50,22 @@ def test_choices_are_all_or_those_named_in_their_order() -> None:
     [
         ("qpz=1..4", "no dimension 'qpz' for an axis"),
         ("qps=4..1", "ends below its beginning"),
-        ("qps=0..4", "qps 0 is out of range"),
-        ("qps=a..4", "'a' is no size"),
+        ("qps=0..4", "0 is too small; the least is 1"),
+        ("qps=1..999999", "qps 999999 is out of range"),
+        ("qps=a..4", "'a' is no whole number"),
+        ("qps=1KiB..2KiB", "'1KiB' is no whole number"),
+        ("qps=1.5", "'1.5' is no whole number"),
+        ("message_bytes=4KB", "'4KB' is no size"),
+        ("loopback=1", "--x 'loopback=1': 1 is neither true nor false"),
+        ("opcode=3", "--x 'opcode=3': 3 is unknown; one of SEND"),
+        ("qps=", "lacks a value; write LOW..HIGH"),
+        ("qps=4..", "lacks a value; write LOW..HIGH"),
+        ("qps=..", "lacks a value; write LOW..HIGH"),
+        ("qps=1,,4", "lacks a value; write LOW..HIGH"),
+        ("opcode=", "lacks a value; write LOW..HIGH"),
         ("opcode=READ..WRITE", "opcode has no order"),
         ("opcode=JUMP", "JUMP"),
-        ("mtu=1000", "mtu 1000 is not in this space"),
+        ("mtu=1000", "1000 is no path MTU; one of 256, 512, 1024, 2048, 4096"),
     ],
 )
 def test_what_is_none_of_the_space_is_refused_by_name(text: str, said: str) -> None:
