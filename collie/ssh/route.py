@@ -123,7 +123,6 @@ def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
     address = str(options.get("hostname", host.address))
     port = host.port or _port(str(options.get("port", 22)), host.address)
     known_hosts = str(options.get("userknownhostsfile", USER_KNOWN_HOSTS)).split()
-    alias = str(options.get("hostkeyalias", address))
     return Hop(
         label,
         address,
@@ -131,7 +130,7 @@ def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
         host.user or str(options.get("user", "")) or getpass.getuser(),
         _identities(host, options),
         pinned(label, f"{address}:{port}", host.host_key, host.host_key_fingerprint)
-        or from_known_hosts(label, alias, port, known_hosts),
+        or from_known_hosts(label, address, port, known_hosts, options.get("hostkeyalias")),
     )
 
 

@@ -74,11 +74,14 @@ def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: 
     return None
 
 
-def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -> TrustedKeys:
-    """Return the keys in OpenSSH's files. Unreadable files and lines are ignored."""
+def from_known_hosts(host: str, address: str, port: int, files: Sequence[str], alias: str | None = None) -> TrustedKeys:
+    """Return the keys in OpenSSH's files. Unreadable files and lines are ignored.
+
+    Like OpenSSH, it looks an `alias` (`HostKeyAlias`) up without the port.
+    """
     keys: dict[str, str] = {}
     revoked: set[str] = set()
-    name = address if port == 22 else f"[{address}]:{port}"
+    name = alias or (address if port == 22 else f"[{address}]:{port}")
     for file in [*files, SYSTEM_KNOWN_HOSTS]:
         for marker, key in _listed(file, name):
             if marker == _REVOKED:

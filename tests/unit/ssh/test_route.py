@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from collie.errors import HostUnreachable
 from collie.inventory.hosts import Host
 from collie.ssh.route import route
+from collie.ssh.trust import fingerprint
 
 HOST = Host("server-1", "mgmt-1", "192.0.2.1", "mlx5_0", user="root")
 THROUGH = replace(HOST, jump="them@elsewhere")
@@ -55,6 +57,24 @@ def test_the_hosts_file_wins_over_the_configuration(tmp_path: Path) -> None:
 def test_a_jump_host_has_its_own_section(tmp_path: Path) -> None:
     config = "Host mgmt-1\n  ProxyJump gate\nHost gate\n  HostName bastion.example.com\n  User me\n  Port 2222\n"
     assert hops(tmp_path, config) == ["me@bastion.example.com:2222", "root@mgmt-1:22"]
+
+
+@pytest.mark.parametrize(
+    ("options", "listed"),
+    [
+        ("Port 22", "mgmt-1"),
+        ("Port 2222", "[mgmt-1]:2222"),
+        ("Port 22\n  HostKeyAlias rack-7", "rack-7"),
+        ("Port 2222\n  HostKeyAlias rack-7", "rack-7"),
+    ],
+)
+def test_a_key_is_looked_up_by_the_name_that_openssh_stores(tmp_path: Path, options: str, listed: str) -> None:
+    key, known_hosts, config = paramiko.ECDSAKey.generate(), tmp_path / "known_hosts", tmp_path / "config"
+    known_hosts.write_text(f"{listed} {key.get_name()} {key.get_base64()}\n")
+    config.write_text(f"Host mgmt-1\n  UserKnownHostsFile {known_hosts}\n  {options}\n")
+    (hop,) = route(HOST, str(config))
+    assert hop.trust.fingerprints == (fingerprint(key.asbytes()),)
+    assert hop.trust.address == f"mgmt-1:{hop.port}"
 
 
 def test_a_proxy_command_is_refused_with_what_to_do(tmp_path: Path) -> None:
