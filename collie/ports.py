@@ -150,6 +150,15 @@ class Testbed(Protocol):
         """
 
 
+def left_in_all(one: int | None, other: int | None) -> int | None:
+    """Return the number of queue pairs left on a host by two of its agents, each of which knows only its own ones.
+
+    None stands for an agent that did not report. It matters only where the other one left nothing.
+    """
+    known = (one or 0) + (other or 0)
+    return known if known or None not in (one, other) else None
+
+
 class Reviver(Protocol):
     """Restores a host that does not answer, or a dead data path. Raises `TestbedError` if it cannot."""
 

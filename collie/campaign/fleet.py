@@ -17,7 +17,7 @@ from collie.errors import AgentError, CommandTimeout, HostKeyMismatch, HostUnrea
 from collie.fleet.battery import Group, Probe
 from collie.fleet.reading import HostReading, readings_of
 from collie.inventory.hosts import host_of
-from collie.ports import HostLost, Measured, RunResult, SetupFailed, Testbed, Unsupported
+from collie.ports import HostLost, Measured, RunResult, SetupFailed, Testbed, Unsupported, left_in_all
 from collie.workloads.plan import ROLES
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
@@ -281,15 +281,9 @@ def _add(results: BatteryResults, outcome: _Outcome) -> None:
     results.readings += outcome.readings
     results.runs += outcome.runs
     for host, left in outcome.left.items():
-        results.left_behind[host] = _left_in_all(results.left_behind.get(host, 0), left)
+        results.left_behind[host] = left_in_all(results.left_behind.get(host, 0), left)
     if outcome.failure is not None:
         results.failures.setdefault(*outcome.failure)
-
-
-def _left_in_all(before: int | None, now: int | None) -> int | None:
-    """Return the number of queue pairs left on a host. Each of its consecutive agents knows only its own ones."""
-    known = (before or 0) + (now or 0)
-    return known if known or None not in (before, now) else None
 
 
 def _merged(one: Catalog | None, other: Catalog | None) -> Catalog | None:

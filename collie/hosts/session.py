@@ -25,7 +25,7 @@ from collie.hosts.protocol import AgentClient, AgentGone
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host
 from collie.plain import typed
-from collie.ports import Channel, Clock, Completed, Remote
+from collie.ports import Channel, Clock, Completed, Remote, left_in_all
 from collie.untrusted import read_json, whole_number
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,8 @@ class HostSession:
         self._is_starting = False
         self._client: AgentClient | None = None
         self._info: HostInfo | None = None
-        self._left: int | None = 0
+        self._left = 0
+        self._unreported: int | None = 0  # None after an agent that did not report
         self._left_pids: set[int] = set()
 
     @property
@@ -190,7 +191,7 @@ class HostSession:
             if self._left and self._left_pids:
                 self._left = self._await_release(self._left)
             self._remote.close()
-            return self._left
+            return left_in_all(self._left, self._unreported)
         finally:
             self._lock.release()
 
@@ -225,11 +226,12 @@ class HostSession:
         last, self._client = self._client.close(), None
         left = last.get("qps_left")
         # An agent counts only its own queue pairs, so those of earlier agents are added.
-        self._left = (self._left or None) if left is None else (self._left or 0) + left
+        self._left += left or 0
         if left:
             self._left_pids.update(last.get("pids") or ())
             logger.warning("host %s: %d queue pairs of pids %s are left", self.host.name, left, last.get("pids"))
         elif left is None:
+            self._unreported = None
             logger.warning(
                 "host %s: its agent did not report its queue pairs; it ends by itself within %g s. To see: "
                 "rdma resource show qp",

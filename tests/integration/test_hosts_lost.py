@@ -203,14 +203,26 @@ def test_a_testbed_without_contact_left_nothing(rig: Rig) -> None:
     assert rig.testbed.close() == {"left": 0, "right": 0}
 
 
-def test_what_one_agent_left_is_not_gone_because_the_next_left_nothing(tmp_path: Path) -> None:
-    host = Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable)
-    session = HostSession(host, LocalRemote(host.name, tmp_path), Archive.of(fake_agent_program()), SystemClock())
-    for left in (3, 0):
-        (tmp_path / "behaviour.json").write_text(json.dumps({"qps_left": left}))
+def _with_agents(session: HostSession, directory: Path, reports: Sequence[int | None]) -> HostSession:
+    """Start and end agents that leave so many queue pairs. None stands for one that does not report."""
+    for left in reports:
+        behaviour: dict[str, Any] = {"die": "bye"} if left is None else {"qps_left": left}
+        (directory / "behaviour.json").write_text(json.dumps(behaviour))
         assert session.info
         session.abandon()
-    assert session.close() == 3
+    return session
+
+
+@pytest.mark.parametrize(
+    ("reports", "in_all"),
+    [((3, 0), 3), ((3, 2), 5), ((3, None), 3), ((None, 3), 3), ((None, 0), None), ((0, None), None)],
+)
+def test_what_one_agent_left_is_not_gone_because_the_next_left_nothing(
+    tmp_path: Path, reports: Sequence[int | None], in_all: int | None
+) -> None:
+    host = Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable)
+    session = HostSession(host, LocalRemote(host.name, tmp_path), Archive.of(fake_agent_program()), SystemClock())
+    assert _with_agents(session, tmp_path, reports).close() == in_all
 
 
 class Kernel(LocalRemote):
@@ -228,17 +240,17 @@ class Kernel(LocalRemote):
         return Completed(0, json.dumps(pairs), "")
 
 
-@pytest.mark.parametrize(("listed", "left"), [((3, 1, 0), 0), ((3, 2), 2)])
+@pytest.mark.parametrize(
+    ("reports", "listed", "left"), [((3,), (3, 1, 0), 0), ((3,), (3, 2), 2), ((None, 3), (3, 1, 0), None)]
+)
 def test_the_kernel_is_waited_for_until_it_has_let_go_of_what_was_left(
-    tmp_path: Path, listed: Sequence[int], left: int
+    tmp_path: Path, reports: Sequence[int | None], listed: Sequence[int], left: int | None
 ) -> None:
     timing = HostTiming(release_seconds=0.5, release_period_seconds=0.01)
     host = Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable)
     archive = Archive.of(fake_agent_program())
     session = HostSession(host, Kernel(tmp_path, listed), archive, SystemClock(), timing)
-    (tmp_path / "behaviour.json").write_text(json.dumps({"qps_left": 3}))
-    assert session.info
-    assert session.close() == left
+    assert _with_agents(session, tmp_path, reports).close() == left
 
 
 def test_a_testbed_that_is_closed_under_its_run_starts_no_agent_again(rig: Rig) -> None:
