@@ -25,7 +25,7 @@ from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.run import OpenSetUp
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
-from collie.hosts.victim_alone import VictimAlone
+from collie.hosts.victim_alone import Alone, VictimAlone
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host, Pair
 from collie.ports import (
@@ -300,7 +300,7 @@ class HostsTestbed:
         self, endpoints: Sequence[Endpoint], workload: Workload, watch: Watch | None, on: SetUp | None
     ) -> Measurement:
         no_victim = why_none(workload) if self._with_victim else ""
-        beside = alone_bps = None
+        beside, alone = None, Alone(None)
         if self._with_victim and not no_victim:
             other_rail = self._victim_is_on_other_rail
             joined = [each for each in endpoints if each.role in (OTHER_RAIL if other_rail else hosts(workload)[:2])]
@@ -309,17 +309,18 @@ class HostsTestbed:
             beside = PlainFlow(plain, victim_flow(workload, other_rail=other_rail))
             if not self._alone.knows(beside):
                 self._end_set_up()
-            alone_bps = self._alone.bps(beside, joined, self._catalog_of(joined), watch)
+            alone = self._alone.of(beside, joined, self._catalog_of(joined), watch)
         measured = self._phase(endpoints, workload, watch, on, beside)
         if no_victim:
             return replace(measured, notes=(*measured.notes, no_victim))
         if measured.victim is None:
             return measured
-        measured = replace(measured, victim=replace(measured.victim, alone_bps=alone_bps, offered_bps=self._victim_bps))
-        if not self._victim_is_on_other_rail:
-            return measured
-        ports = " to ".join(self._sessions[role].host.name for role in OTHER_RAIL)
-        return replace(measured, notes=(*measured.notes, f"the plain flow runs between the other ports, {ports}"))
+        notes = [alone.note] if alone.note else []
+        if self._victim_is_on_other_rail:
+            ports = " to ".join(self._sessions[role].host.name for role in OTHER_RAIL)
+            notes.append(f"the plain flow runs between the other ports, {ports}")
+        own = replace(measured.victim, alone_bps=alone.bps, offered_bps=self._victim_bps)
+        return replace(measured, victim=own, notes=(*measured.notes, *notes))
 
     @property
     def _victim_is_on_other_rail(self) -> bool:

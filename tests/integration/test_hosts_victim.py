@@ -76,6 +76,25 @@ def test_the_victim_counts_for_itself_and_is_measured_alone_once(tmp_path: Path)
         assert received(result) == {"a": None, "b": pytest.approx(16e9, rel=0.05)}
 
 
+def test_a_victim_that_cannot_be_measured_alone_is_named_and_not_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = with_victim(tmp_path, counters={"hw_counters": {"rcvd_pkts": 1000, "send_err": 500}})
+    results = [rig.testbed.measure(Workload(), run) for run in (1, 2)]
+    rig.testbed.close()
+    assert rig.asked("left").count("prepare") == 2 + ALONE_RUNS
+    note = (
+        "the victim's loss is unknown: alone, from left (host a) to right (host b), it could not be measured: "
+        "host a: error counter send_err moved; host b: error counter send_err moved"
+    )
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [note]
+    for result in results:
+        assert isinstance(result, Measured)
+        assert result.measurement.victim is not None
+        assert result.measurement.victim.alone_bps is None
+        assert note in result.measurement.notes
+
+
 def test_a_victim_with_a_load_is_offered_no_more_and_its_messages_are_timed(tmp_path: Path) -> None:
     make = partial(HostsTestbed, policy=QUICK, archive=ARCHIVE, victim=True)
     rig = Rig(tmp_path, make(PAIR, local(tmp_path), lambda driver: CATALOG, victim_bps=2 * 10**9))
