@@ -41,7 +41,7 @@ class QueuePair(NamedTuple):
 
 def attributes(data: bytes) -> Iterator[Tuple[int, bytes]]:
     """Yield type and payload of each attribute."""
-    return ((kind & 0x3FFF, payload) for kind, payload in _records(data, ATTRIBUTE))
+    return ((kind & 0x3FFF, payload) for (_, kind), payload in _records(data, ATTRIBUTE))
 
 
 def _attribute_u32(kind: int, value: int) -> bytes:
@@ -54,19 +54,21 @@ def attribute_text(kind: int, text: str) -> bytes:
     return struct.pack("=HH", 4 + len(data), kind) + data + b"\0" * (-len(data) % 4)
 
 
-def messages(data: bytes) -> Iterator[Tuple[int, bytes]]:
-    """Yield type and payload of each message."""
-    return _records(data, HEADER)
+def messages(data: bytes, sequence: int) -> Iterator[Tuple[int, bytes]]:
+    """Yield type and payload of each message that answers the request of this number."""
+    # An answer that came too late is read with those of a later request.
+    return ((kind, payload) for (_, kind, _, answered, _), payload in _records(data, HEADER) if answered == sequence)
 
 
-def _records(data: bytes, header: struct.Struct) -> Iterator[Tuple[int, bytes]]:
-    """Yield type and payload of each record. A header begins with length and type of its record."""
+def _records(data: bytes, header: struct.Struct) -> Iterator[Tuple[Tuple[int, ...], bytes]]:
+    """Yield header and payload of each record. A header begins with the length of its record."""
     offset = 0
     while offset + header.size <= len(data):
-        length, kind, *_ = header.unpack_from(data, offset)
+        fields = header.unpack_from(data, offset)
+        length = fields[0]
         if length < header.size or offset + length > len(data):
             return
-        yield kind, data[offset + header.size : offset + length]
+        yield fields, data[offset + header.size : offset + length]
         offset += (length + 3) & ~3
 
 
@@ -147,7 +149,7 @@ class NetlinkSocket:
         self._socket.send(header + body)
         answers: List[bytes] = []
         while True:
-            for answer, payload in messages(self._socket.recv(1 << 17)):
+            for answer, payload in messages(self._socket.recv(1 << 17), self._sequence):
                 if answer == NLMSG_DONE:
                     return answers
                 if answer == NLMSG_ERROR:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import socket
 import struct
 
 import pytest
@@ -45,20 +46,56 @@ def test_queue_pairs_name_their_owner() -> None:
     assert (kernel.qpn, kernel.type, kernel.state, kernel.pid, kernel.comm) == (1, "GSI", "RTS", None, "ib_core")
 
 
+def message(kind: int, sequence: int, payload: bytes) -> bytes:
+    return netlink.HEADER.pack(netlink.HEADER.size + len(payload), kind, 0, sequence, 0) + payload
+
+
 def test_a_datagram_holds_several_messages() -> None:
-    header = netlink.HEADER
-    first = header.pack(header.size + 4, netlink.NLDEV | netlink.CMD_GET, 0, 1, 0) + b"abcd"
-    last = header.pack(header.size + 4, netlink.NLMSG_DONE, 0, 1, 0) + b"\0\0\0\0"
-    assert list(netlink.messages(first + last)) == [
+    first = message(netlink.NLDEV | netlink.CMD_GET, 1, b"abcd")
+    last = message(netlink.NLMSG_DONE, 1, b"\0\0\0\0")
+    assert list(netlink.messages(first + last, 1)) == [
         (netlink.NLDEV | netlink.CMD_GET, b"abcd"),
         (netlink.NLMSG_DONE, b"\0\0\0\0"),
     ]
 
 
+class LateKernel:
+    """A netlink socket whose first answer comes after the timeout. Every answer repeats its request."""
+
+    def __init__(self) -> None:
+        self._answers: list[bytes] = []
+        self._is_late = True
+
+    def settimeout(self, seconds: float) -> None:
+        pass
+
+    def send(self, request: bytes) -> None:
+        _, kind, _, sequence, _ = netlink.HEADER.unpack_from(request)
+        self._answers += [
+            message(kind, sequence, request[netlink.HEADER.size :]),
+            message(netlink.NLMSG_ERROR, sequence, b"\0\0\0\0"),
+        ]
+
+    def recv(self, size: int) -> bytes:
+        if self._is_late:
+            self._is_late = False
+            raise TimeoutError("the kernel is late")
+        return self._answers.pop(0)
+
+
+def test_an_answer_that_comes_too_late_answers_no_other_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "socket", lambda *_: LateKernel())
+    asked = netlink.NetlinkSocket(netlink.NETLINK_RDMA)
+    with pytest.raises(OSError, match="late"):
+        asked.ask(netlink.CMD_STAT_GET, netlink.NLM_F_ACK, b"first")
+    for body in (b"next", b"last"):
+        assert asked.ask(netlink.CMD_STAT_GET, netlink.NLM_F_ACK, body) == [body]
+
+
 def test_what_is_cut_off_is_left_out_rather_than_misread() -> None:
     assert netlink.parse_counters(COUNTERS[:60]) == {}
     assert list(netlink.attributes(struct.pack("=HH", 0, 1))) == []
-    assert list(netlink.messages(b"\x10\0\0\0")) == []
+    assert list(netlink.messages(b"\x10\0\0\0", 1)) == []
 
 
 def test_driver_statistics_with_one_name_stay_apart() -> None:
