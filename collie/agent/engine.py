@@ -247,7 +247,11 @@ class Engine:
         self.control_verbs.end()
 
     def _settled(self, ends_at: float) -> bool:
-        """Wait until nothing arrives any more where no acknowledgement proves that. Return whether that came."""
+        """Wait until no receive completes any more where no acknowledgement proves that. Return whether that came.
+
+        Writes of UC take no receive. Only the NIC's counters, which the sampler reads, show their packets, and some
+        NICs refresh these once a second. So they get QUIET_SECONDS, without a proof.
+        """
         unproved = [part for part in self.parts if part.workload.qp_type != "RC" and not part.end.requester]
         if not unproved:
             return True
