@@ -55,13 +55,18 @@ def allocate(total_bytes: int, huge_pages: bool, processes: int = 1) -> mmap.mma
     page = meminfo("Hugepagesize") or 2 << 20
     needed = -(-total_bytes // page)
     if not meminfo_number("HugePages_Total"):
-        command = f"echo {needed} > /proc/sys/vm/nr_hugepages"
+        command = f"echo {needed * processes} > /proc/sys/vm/nr_hugepages"
         raise AgentFault("unsupported", "allocate", f"this host reserves no huge pages: `{command}`")
-    free = meminfo_number("HugePages_Free") or 0
-    if free < needed:
-        message = f"buffers of {total_bytes} bytes need {needed} huge pages, and this host has {free} free"
-        raise AgentFault("setup", "allocate", message, errno.ENOMEM)
-    return mmap.mmap(-1, needed * page, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | MAP_HUGETLB)
+    try:
+        return mmap.mmap(-1, needed * page, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | MAP_HUGETLB)
+    except OSError as error:
+        if error.errno != errno.ENOMEM:
+            raise
+        # The kernel decides, as it reserves the pages here. A look before would count what other engines have taken.
+        free = (meminfo_number("HugePages_Free") or 0) - (meminfo_number("HugePages_Rsvd") or 0)
+        share = f" in each of {processes} processes" if processes > 1 else ""
+        message = f"buffers of {total_bytes} bytes need {needed} huge pages{share}, and this host has {free} free"
+        raise AgentFault("setup", "allocate", message, errno.ENOMEM) from error
 
 
 def why_no_gpu() -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import importlib
+import mmap
 from pathlib import Path
 
 import pytest
@@ -18,15 +20,23 @@ def meminfo(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> None:
 
 def test_a_host_without_huge_pages_says_so_and_how_to_get_some(monkeypatch: pytest.MonkeyPatch) -> None:
     meminfo(monkeypatch, HugePages_Total=0, HugePages_Free=0, Hugepagesize=2048)
-    with pytest.raises(AgentFault, match="echo 3 > /proc/sys/vm/nr_hugepages") as caught:
-        memory.allocate((4 << 20) + 1, huge_pages=True)
-    assert caught.value.kind == "unsupported"
+    for processes, pages in ((1, 3), (4, 12)):
+        with pytest.raises(AgentFault, match=f"echo {pages} > /proc/sys/vm/nr_hugepages") as caught:
+            memory.allocate((4 << 20) + 1, huge_pages=True, processes=processes)
+        assert caught.value.kind == "unsupported"
 
 
-def test_too_few_huge_pages_are_no_lack_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    meminfo(monkeypatch, HugePages_Total=8, HugePages_Free=1, Hugepagesize=2048)
-    with pytest.raises(AgentFault, match="need 2 huge pages, and this host has 1 free") as caught:
-        memory.allocate(4 << 20, huge_pages=True)
+@pytest.mark.parametrize(("processes", "needed"), [(1, "2 huge pages"), (4, "2 huge pages in each of 4 processes")])
+def test_too_few_huge_pages_are_no_lack_of_the_device(
+    monkeypatch: pytest.MonkeyPatch, processes: int, needed: str
+) -> None:
+    def full(*_arguments: int, **_flags: int) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    meminfo(monkeypatch, HugePages_Total=8, HugePages_Free=5, HugePages_Rsvd=4, Hugepagesize=2048)
+    monkeypatch.setattr(mmap, "mmap", full)
+    with pytest.raises(AgentFault, match=f"need {needed}, and this host has 1 free") as caught:
+        memory.allocate(4 << 20, huge_pages=True, processes=processes)
     assert (caught.value.kind, caught.value.errno) == ("setup", 12)
 
 
