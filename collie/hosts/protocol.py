@@ -243,4 +243,5 @@ class AgentClient:
             self._samples.append(sample)
             self._sampled_bytes += size
             if self._sampled_bytes > self._max_sampled_bytes:
-                raise ValueError(f"more than {self._max_sampled_bytes >> 20} MiB of unread samples")
+                limit = self._max_sampled_bytes >> 20
+                raise AgentGone(self._host, f"the controller left more than {limit} MiB of the agent's samples unread")
