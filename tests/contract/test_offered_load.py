@@ -62,6 +62,16 @@ def test_a_load_is_offered_evenly_and_no_faster(path: DataPath, fake: CDLL, work
     loop.close()
 
 
+def test_a_round_that_is_due_in_centuries_is_not_posted_at_once(path: DataPath, fake: CDLL) -> None:
+    """At 1 bit/s, 64 MiB of each of 32 queue pairs take 545 years. 64 bits of nanoseconds hold 292."""
+    loop = Loopback(path, opcode="WRITE", messages=[1 << 20], qps=32, send_wq_depth=128, wqe_batch=64, offered_bps=1)
+    loop.serve(lambda: loop.requester["completed_messages"] >= 64)
+    begin = time.monotonic()
+    loop.serve(lambda: time.monotonic() > begin + 0.1)
+    assert loop.requester["posted_messages"] == 64, "the first queue pair posts its first round, and none follows"
+    loop.close()
+
+
 def test_queue_pairs_take_turns(path: DataPath, fake: CDLL) -> None:
     """Queue pairs that post at the same moment would offer bursts."""
     loop = Loopback(path, opcode="WRITE", messages=[BYTES], qps=8, offered_bps=800_000)

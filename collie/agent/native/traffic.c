@@ -142,6 +142,8 @@ enum { MOST_EVERY = 64, TIMED_PER_SECOND = 4096, REVIEW_NANOSECONDS = 50000000 }
 enum { POLLS_PER_LOOK = 4 };
 /* A sleep may last this much longer than it was to. The loop polls without sleeping for so long before a round is due. */
 enum { SPIN_NANOSECONDS = 100000 };
+/* A longer wait is cut to 146 years: added to the clock, it still fits 64 bits. */
+static const int64_t NEVER = INT64_MAX / 2;
 
 static int64_t now(void)
 {
@@ -313,10 +315,12 @@ static uint64_t settle_returns(struct queue *queue)
 static void schedule(const struct traffic *t, struct queue *queue)
 {
 	uint64_t bytes = 0;
+	double wait;
 
 	for (uint32_t n = 0; n < queue->posts; n++)
 		bytes += queue->chain_bytes[queue->next + n];
-	queue->due = t->began + (int64_t)((queue->offered + queue->stagger * bytes) * queue->nanoseconds_per_byte);
+	wait = (queue->offered + queue->stagger * bytes) * queue->nanoseconds_per_byte;
+	queue->due = t->began + (wait < NEVER ? (int64_t)wait : NEVER);
 	queue->offered += bytes;
 }
 
