@@ -105,11 +105,10 @@ def describe_effect(effect: Effect | None) -> str:
     parts = []
     if effect.throughput_ratio is not None:
         parts.append(f"throughput x{_spread(effect.throughput_ratio, '.2f')}")
-    if effect.pause_difference is not None:
-        points = Spread(*(100 * value for value in effect.pause_difference))
-        parts.append(f"pause {_spread(points, '+.1f')} points")
-    if effect.severity is not None:
-        parts.append(f"severity {_spread(effect.severity, '+.2f')}")
+    for name, difference in (("pause", effect.pause_difference), ("severity", effect.severity)):
+        if difference is not None:
+            points = Spread(*(100 * value for value in difference))
+            parts.append(f"{name} {_spread(points, '+.1f')} points")
     return ", ".join(parts)
 
 

@@ -45,8 +45,10 @@ def test_no_quantity_of_a_report_is_a_negative_zero() -> None:
 
 def test_an_effect_that_rounds_to_zero_has_no_sign() -> None:
     tiny = Spread(-0.0, -0.0, -0.0)
-    effect = Effect(severity=Spread(-0.001, -0.004, 0.012), throughput_ratio=None, pause_difference=tiny, coverage=0.9)
-    assert describe_effect(effect) == "pause 0.0 points, severity 0.00 (0.00 to +0.01)"
+    effect = Effect(
+        severity=Spread(-0.0001, -0.0004, 0.012), throughput_ratio=None, pause_difference=tiny, coverage=0.9
+    )
+    assert describe_effect(effect) == "pause 0.0 points, severity 0.0 (0.0 to +1.2) points"
     reported = _effect(effect)
     assert reported is not None
     assert str(reported["pause_ratio_difference"]) == "{'median': 0.0, 'low': 0.0, 'high': 0.0}"
