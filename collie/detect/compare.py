@@ -53,6 +53,11 @@ class Change(StrEnum):
         return self in (Change.NEW, Change.WORSE)
 
     @property
+    def of_anomaly(self) -> str:
+        """The word for an anomaly with this change. Only a neighbour is healthy."""
+        return "absent" if self is Change.HEALTHY else self.value
+
+    @property
     def shows(self) -> bool:
         """Whether the candidate has the anomaly."""
         return self in (Change.NEW, Change.WORSE, Change.STILL)

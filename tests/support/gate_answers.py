@@ -13,7 +13,7 @@ def case(change: Change, name: str, title: str) -> AnsweredCase:
 
 
 ANSWER = GateAnswer(
-    headline="gate failed: 1 new, 1 still there, 1 healthy",
+    headline="gate failed: 1 new, 1 still there, 1 absent",
     baseline="base",
     candidate="--subsystem F",
     differences=("subsystem.firmware: 22.31 in the baseline, 22.28 in the candidate",),
@@ -22,5 +22,5 @@ ANSWER = GateAnswer(
         case(Change.STILL, "base-a1", "Small WRITEs lose throughput"),
         case(Change.HEALTHY, "nsdi22-14", "Traffic in turns"),
     ),
-    notes=("4 of 4 healthy neighbours are healthy", "the search found nothing beyond these"),
+    notes=("4 of 4 neighbours are healthy", "the search found nothing beyond these"),
 )

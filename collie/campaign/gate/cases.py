@@ -128,7 +128,7 @@ def neighbours(case: GateCase, space: Space, record: Record | None) -> list[Gate
             workload = next(iter(record.healthy(beside)), None)
         if workload is not None:
             name = f"{case.name}/without-{condition.dimension}{_ENDS.get(condition.op, '')}"
-            title = f"healthy neighbour of {case.name}: without {condition}"
+            title = f"neighbour of {case.name}: without {condition}"
             found.append(
                 GateCase(name, CaseOrigin.NEIGHBOUR, title, workload, Mfs(others), case.anomaly, beside=beside, on=on)
             )

@@ -11,9 +11,9 @@ from collie.detect.compare import Change, Comparison
 from collie.detect.pair_rule import Chances
 
 DETAILED = (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED)
-ORDER = (*DETAILED, Change.STILL, Change.HEALTHY, Change.UNSUPPORTED)
+QUIET = (Change.STILL, Change.HEALTHY, Change.UNSUPPORTED)
+ORDER = (*DETAILED, *QUIET)
 """Order of the changes in the output. Those that need attention come first."""
-_QUIET = (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED)
 _ANSWERS = {0: "passed", 1: "failed", 4: "inconclusive", 5: "nothing was run"}
 
 
@@ -30,6 +30,11 @@ class CaseResult:
     def change(self) -> Change:
         """The decision."""
         return self.comparison.change
+
+    @property
+    def word(self) -> str:
+        """The decision in a word."""
+        return self.change.value if self.case.kind is CaseOrigin.NEIGHBOUR else self.change.of_anomaly
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,11 @@ class GateSummary:
 
     def anomalies(self, change: Change) -> tuple[CaseResult, ...]:
         """Return the cases with this change. Neighbours are included only if their result changed."""
-        return tuple(r for r in self.of(change) if r.case.kind is not CaseOrigin.NEIGHBOUR or change not in _QUIET)
+        return tuple(r for r in self.of(change) if r.case.kind is not CaseOrigin.NEIGHBOUR or change not in QUIET)
 
     def answer(self, *, inconclusive_fails: bool = True) -> str:
         """Return the answer on one line: `failed: 1 new, 20 still there`."""
-        counts = ", ".join(f"{len(found)} {change}" for change in ORDER if (found := self.anomalies(change)))
+        counts = ", ".join(f"{len(found)} {change.of_anomaly}" for change in ORDER if (found := self.anomalies(change)))
         return (
             f"{_ANSWERS[self.exit_code(inconclusive_fails=inconclusive_fails)]}: {counts or 'no anomaly was compared'}"
         )

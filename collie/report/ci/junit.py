@@ -82,7 +82,7 @@ def _final_result(result: CaseResult, context: GateContext) -> FinalResult | Non
 
 
 def _lines(result: CaseResult, context: GateContext) -> list[str]:
-    lines = [f"{result.change}: {result.case.title}", result.comparison.reason]
+    lines = [f"{result.word}: {result.case.title}", result.comparison.reason]
     if effect := describe_effect(result.comparison.effect):
         lines.append(f"candidate against baseline: {effect}")
     if sure := confidence(result.comparison):

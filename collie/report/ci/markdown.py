@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from collie.campaign.gate.summary import ORDER, CaseResult, GateSummary
+from collie.campaign.gate.summary import ORDER, QUIET, CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
@@ -21,8 +21,9 @@ from collie.report.terminal.gate import (
     searched,
 )
 
-_MARKS = {Change.NEW: "❌", Change.WORSE: "❌", Change.INCONCLUSIVE: "❔", Change.FIXED: "✅", Change.STILL: "➖"}
-_FOLDED = (Change.STILL,)
+_MARKS = {Change.NEW: "❌", Change.WORSE: "❌", Change.INCONCLUSIVE: "❔", Change.FIXED: "✅"} | dict.fromkeys(
+    QUIET, "➖"
+)
 
 
 def write_markdown(path: Path, summary: GateSummary, context: GateContext) -> None:
@@ -47,15 +48,15 @@ def render_markdown(summary: GateSummary, context: GateContext) -> str:
     if differences:
         lines += ["", f"Under test: {', '.join(map(_code, differences))}"]
     for change in ORDER:
-        if change in _MARKS and (found := summary.anomalies(change)):
+        if found := summary.anomalies(change):
             lines += ["", *_section(change, found, context)]
     end = (neighbours(summary), searched(summary), effort(summary))
     return "\n".join([*lines, "", " ".join(f"{_escaped(each)}." for each in end)])
 
 
 def _section(change: Change, found: Sequence[CaseResult], context: GateContext) -> Iterator[str]:
-    title = f"{_MARKS[change]} {change.capitalize()} ({len(found)})"
-    yield from (f"<details><summary>{title}</summary>", "") if change in _FOLDED else (f"### {title}", "")
+    title = f"{_MARKS[change]} {change.of_anomaly.capitalize()} ({len(found)})"
+    yield from (f"<details><summary>{title}</summary>", "") if change in QUIET else (f"### {title}", "")
     yield "| anomaly | what | candidate against baseline | confidence | reproduce |"
     yield "| --- | --- | --- | --- | --- |"
     for result in found:
@@ -68,7 +69,7 @@ def _section(change: Change, found: Sequence[CaseResult], context: GateContext) 
             _code(context.reproduce(result)),
         )
         yield f"| {' | '.join(cells)} |"
-    if change in _FOLDED:
+    if change in QUIET:
         yield from ("", "</details>")
 
 

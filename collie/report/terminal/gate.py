@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from collie.campaign.gate.answer import AnsweredCase, GateAnswer
 from collie.campaign.gate.cases import CaseOrigin
-from collie.campaign.gate.summary import DETAILED, ORDER, CaseResult, GateSummary
+from collie.campaign.gate.summary import DETAILED, ORDER, QUIET, CaseResult, GateSummary
 from collie.campaign.safety import SafetyRecord
 from collie.detect.compare import Change, Comparison, Effect, Spread
 from collie.detect.reading import RunReading, Sign
@@ -64,13 +64,18 @@ def under_test(context: GateContext) -> Iterator[str]:
 
 
 def neighbours(summary: GateSummary) -> str:
-    """Return the results of healthy neighbours."""
+    """Return the results of neighbours."""
     beside = [result.change for result in summary.results if result.case.kind is CaseOrigin.NEIGHBOUR]
     healthy, still, unable = map(beside.count, (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED))
     both = f", {still} {'is' if still == 1 else 'are'} anomalous on the baseline, too" if still else ""
     cannot = f", {unable} cannot run here" if unable else ""
     untested = f", {summary.untested} more were not reached" if summary.untested else ""
-    return f"{healthy} of {len(beside) - unable} healthy neighbours are healthy{both}{cannot}{untested}"
+    compared = len(beside) - unable
+    are = "is" if healthy == 1 else "are"
+    answer = (
+        f"{healthy} of {format_count(compared, 'neighbour')} {are} healthy" if compared else "no neighbour was compared"
+    )
+    return f"{answer}{both}{cannot}{untested}"
 
 
 def searched(summary: GateSummary) -> str:
@@ -123,15 +128,15 @@ def render_gate_text(summary: GateSummary, context: GateContext) -> str:
     for change in DETAILED:
         for result in summary.anomalies(change):
             lines += ["", *_case_lines(result, context)]
-    for change in (Change.STILL, Change.UNSUPPORTED):
+    for change in QUIET:
         if found := summary.anomalies(change):
-            lines += ["", f"{change.upper()}", *(f"    {r.case.name}: {r.case.title}" for r in found)]
+            lines += ["", change.of_anomaly.upper(), *(f"    {r.case.name}: {r.case.title}" for r in found)]
     return "\n".join([*lines, "", neighbours(summary), searched(summary), effort(summary)])
 
 
 def _case_lines(result: CaseResult, context: GateContext) -> Iterator[str]:
     comparison = result.comparison
-    yield f"{result.change.upper()}  {result.case.name}: {result.case.title}"
+    yield f"{result.word.upper()}  {result.case.name}: {result.case.title}"
     yield f"    {comparison.reason}"
     if effect := describe_effect(comparison.effect):
         pairs = format_count(len(comparison.pairs), "pair")

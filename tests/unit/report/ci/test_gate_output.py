@@ -124,3 +124,22 @@ def test_json_and_text_name_every_case(mixed: GateSummary) -> None:
     text = render_gate_text(mixed, CONTEXT)
     assert "WORSE  a1: case a1" in text
     assert "collie reproduce gates/1/a1" in text or not [r for r in mixed.alarms if r.case.kind is CaseOrigin.FOUND]
+
+
+@pytest.fixture(scope="module")
+def quiet() -> GateSummary:
+    """Still there, absent, and neighbours that were not reached."""
+    gone = case("a3", BATCHES, wqe_batch=32)
+    return gate(FakeTestbed(BOTH), FakeTestbed(BOTH), (A1, A2, gone), budget=8)[0]
+
+
+def test_only_a_neighbour_is_healthy_and_an_absent_anomaly_is_named(quiet: GateSummary, tmp_path: Path) -> None:
+    text = render_gate_text(quiet, CONTEXT)
+    assert text.startswith("gate passed: 2 still there, 1 absent\n")
+    assert "\nABSENT\n    a3: case a3\n" in text
+    assert re.findall(r".*healthy.*", text) == ["2 of 2 neighbours are healthy, 2 more were not reached"]
+    assert "Absent (1)" in render_markdown(quiet, CONTEXT)
+    write_junit(tmp_path / "gate.xml", quiet, CONTEXT)
+    outputs = {e.attrib["name"]: e.findtext("system-out") for e in ET.parse(tmp_path / "gate.xml").iter("testcase")}
+    assert str(outputs["a3"]).startswith("absent: case a3\n")
+    assert str(outputs["a1/without-loopback"]).startswith("healthy: neighbour of a1: without ")

@@ -27,7 +27,7 @@ def test_it_leads_with_the_verdict_and_what_failed() -> None:
     assert page.tags["caption"] == page.tags["table"]
     first, folded = html.split("<details", 1)
     order = (
-        "Gate failed: 1 new, 1 still there, 1 healthy",
+        "Gate failed: 1 new, 1 still there, 1 absent",
         "nsdi22-10 is new: Very many queue pairs send pause",
         "22.28",
     )
@@ -41,7 +41,7 @@ def test_it_leads_with_the_verdict_and_what_failed() -> None:
 def test_what_is_only_still_there_is_no_alarm() -> None:
     html = rendered(ReportContext("gate", SPACE, is_gate=True, answer=ANSWER))
     tags = {change: kind for kind, change in re.findall(r'<span class="(tag[ a-z]*)">([a-z ]+)</span></td>', html)}
-    assert tags == {"new": "tag", "still there": "tag plain", "healthy": "tag plain"}
+    assert tags == {"new": "tag", "still there": "tag plain", "absent": "tag plain"}
 
 
 def test_the_anomalies_of_the_candidate_fold_under_it() -> None:
@@ -56,6 +56,6 @@ def test_a_gate_without_an_answer_claims_none() -> None:
 
 
 def test_a_gate_that_passed_says_so() -> None:
-    passed = replace(ANSWER, headline="gate passed: 1 healthy", cases=ANSWER.cases[2:])
+    passed = replace(ANSWER, headline="gate passed: 1 absent", cases=ANSWER.cases[2:])
     text = Page(rendered(ReportContext("gate", SPACE, is_gate=True, answer=passed))).text
-    assert "Gate passed: 1 healthy No anomaly is new, worse, fixed or undecided." in text
+    assert "Gate passed: 1 absent No anomaly is new, worse, fixed or undecided." in text
