@@ -90,7 +90,7 @@ class Gate:
             untested = self._replay(untested, shares.of_replay, 1.0)
         return GateSummary(
             results=tuple(self._results),
-            untested=len(untested),
+            untested=tuple(untested),
             false_alarm=self.false_alarm,
             chances=self._chances,
             runs=(self.candidate.runs, self.baseline.runs if self.baseline else 0),

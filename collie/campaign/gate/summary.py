@@ -42,7 +42,7 @@ class GateSummary:
     """The result of a gate, with its cases in the order of their comparison.
 
     Attributes:
-        untested: number of neighbours that the budget did not reach.
+        untested: neighbours that the budget did not reach.
         runs: number of runs of the candidate, and of the baseline.
         elapsed_seconds: testbed time of both sides.
         search: the result of the search, or None if no budget was left for it.
@@ -51,7 +51,7 @@ class GateSummary:
     """
 
     results: tuple[CaseResult, ...]
-    untested: int
+    untested: tuple[GateCase, ...]
     false_alarm: float
     chances: Chances
     runs: tuple[int, int]

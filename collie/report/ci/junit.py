@@ -14,7 +14,7 @@ from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
-from collie.report.terminal.gate import GateContext, confidence, describe_effect, effort
+from collie.report.terminal.gate import GateContext, confidence, describe_effect, effort, searched, unreached
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -25,6 +25,10 @@ def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
     suite.add_property("effort", effort(summary))
     for result in summary.results:
         suite.add_testcase(_case(result, context))
+    for case in summary.untested:
+        suite.add_testcase(_unreached(case.name, f"collie.gate.{case.kind}", unreached(summary)))
+    if summary.search is None:
+        suite.add_testcase(_unreached("search", "collie.gate", searched(summary)))
     _write(path, suite)
 
 
@@ -65,6 +69,12 @@ def _case(result: CaseResult, context: GateContext) -> TestCase:
     if final is not None:
         case.result = [final]
     case.system_out = _clean("\n".join(_lines(result, context)))
+    return case
+
+
+def _unreached(name: str, classname: str, reason: str) -> TestCase:
+    case = TestCase(_clean(name), classname, 0.0)
+    case.result = [Skipped(_clean(reason), "not reached")]
     return case
 
 

@@ -15,10 +15,8 @@ from collie.report.terminal.gate import (
     GateContext,
     confidence,
     describe_effect,
-    effort,
     headline,
-    neighbours,
-    searched,
+    notes,
 )
 
 _MARKS = {Change.NEW: "❌", Change.WORSE: "❌", Change.INCONCLUSIVE: "❔", Change.FIXED: "✅"} | dict.fromkeys(
@@ -50,8 +48,7 @@ def render_markdown(summary: GateSummary, context: GateContext) -> str:
     for change in ORDER:
         if found := summary.anomalies(change):
             lines += ["", *_section(change, found, context)]
-    end = (neighbours(summary), searched(summary), effort(summary))
-    return "\n".join([*lines, "", " ".join(f"{_escaped(each)}." for each in end)])
+    return "\n".join([*lines, "", *(f"- {_escaped(each)}" for each in notes(summary))])
 
 
 def _section(change: Change, found: Sequence[CaseResult], context: GateContext) -> Iterator[str]:

@@ -69,13 +69,17 @@ def neighbours(summary: GateSummary) -> str:
     healthy, still, unable = map(beside.count, (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED))
     both = f", {still} {'is' if still == 1 else 'are'} anomalous on the baseline, too" if still else ""
     cannot = f", {unable} cannot run here" if unable else ""
-    untested = f", {summary.untested} more were not reached" if summary.untested else ""
     compared = len(beside) - unable
     are = "is" if healthy == 1 else "are"
     answer = (
         f"{healthy} of {format_count(compared, 'neighbour')} {are} healthy" if compared else "no neighbour was compared"
     )
-    return f"{answer}{both}{cannot}{untested}"
+    return f"{answer}{both}{cannot}"
+
+
+def unreached(summary: GateSummary) -> str:
+    """Return why neighbours were not reached."""
+    return "the budget was spent" if summary.search is None else "the neighbours' share of the budget was spent"
 
 
 def searched(summary: GateSummary) -> str:
@@ -101,6 +105,13 @@ def effort(summary: GateSummary) -> str:
         f"{runs(candidate)} of the candidate{beside}, {format_seconds(summary.elapsed_seconds)} of testbed time; "
         f"chance of any false alarm: at most {percent(summary.false_alarm)}"
     )
+
+
+def notes(summary: GateSummary) -> tuple[str, ...]:
+    """Return what the cases do not say: the neighbours, the search and the cost."""
+    left = len(summary.untested)
+    missed = f"{format_count(left, 'neighbour')} {'was' if left == 1 else 'were'} not reached: {unreached(summary)}"
+    return (neighbours(summary), *([missed] if left else []), searched(summary), effort(summary))
 
 
 def describe_effect(effect: Effect | None) -> str:
@@ -131,7 +142,7 @@ def render_gate_text(summary: GateSummary, context: GateContext) -> str:
     for change in QUIET:
         if found := summary.anomalies(change):
             lines += ["", change.of_anomaly.upper(), *(f"    {r.case.name}: {r.case.title}" for r in found)]
-    return "\n".join([*lines, "", neighbours(summary), searched(summary), effort(summary)])
+    return "\n".join([*lines, "", *notes(summary)])
 
 
 def _case_lines(result: CaseResult, context: GateContext) -> Iterator[str]:
@@ -160,7 +171,7 @@ def answer_of(summary: GateSummary, context: GateContext) -> GateAnswer:
         candidate=context.candidate,
         differences=tuple(under_test(context)),
         cases=tuple(_answered(result, context) for change in ORDER for result in summary.anomalies(change)),
-        notes=(neighbours(summary), searched(summary), effort(summary)),
+        notes=notes(summary),
     )
 
 
@@ -199,7 +210,7 @@ def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float)
         "elapsed_seconds": plain(summary.elapsed_seconds),
         "wall_seconds": plain(wall_seconds),
         "search_ended_by": search.ended_by if search else None,
-        "untested_neighbours": summary.untested,
+        "untested_neighbours": len(summary.untested),
         "needed_budget": summary.needed.as_option if summary.needed else None,
         "counts": {change.value: len(summary.of(change)) for change in ORDER},
         "cases": [_case(result, context) for result in summary.results],

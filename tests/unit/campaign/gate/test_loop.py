@@ -54,7 +54,7 @@ def test_what_the_search_finds_can_be_decided_however_small_the_budget_is() -> N
 def test_what_is_too_little_for_a_search_goes_to_the_neighbours() -> None:
     summary, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=11)
     assert summary.search is None
-    assert summary.untested == 0
+    assert summary.untested == ()
     assert "nothing was searched" in render_gate_text(summary, CONTEXT)
 
 

@@ -137,9 +137,25 @@ def test_only_a_neighbour_is_healthy_and_an_absent_anomaly_is_named(quiet: GateS
     text = render_gate_text(quiet, CONTEXT)
     assert text.startswith("gate passed: 2 still there, 1 absent\n")
     assert "\nABSENT\n    a3: case a3\n" in text
-    assert re.findall(r".*healthy.*", text) == ["2 of 2 neighbours are healthy, 2 more were not reached"]
+    assert re.findall(r".*healthy.*", text) == ["2 of 2 neighbours are healthy"]
     assert "Absent (1)" in render_markdown(quiet, CONTEXT)
     write_junit(tmp_path / "gate.xml", quiet, CONTEXT)
     outputs = {e.attrib["name"]: e.findtext("system-out") for e in ET.parse(tmp_path / "gate.xml").iter("testcase")}
     assert str(outputs["a3"]).startswith("absent: case a3\n")
     assert str(outputs["a1/without-loopback"]).startswith("healthy: neighbour of a1: without ")
+
+
+def test_what_was_not_reached_is_skipped(quiet: GateSummary, tmp_path: Path) -> None:
+    assert {each.name for each in quiet.untested} == {"a2/without-loopback", "a3/without-wqe_batch-min"}
+    write_junit(tmp_path / "gate.xml", quiet, CONTEXT)
+    root = ET.parse(tmp_path / "gate.xml").getroot()
+    check_junit(root)
+    (suite,) = root
+    skipped = {e.attrib["name"]: found for e in suite.iter("testcase") if (found := e.find("skipped")) is not None}
+    assert set(skipped) == {"search", *(each.name for each in quiet.untested)}
+    assert skipped["a3/without-wqe_batch-min"].attrib == {"type": "not reached", "message": "the budget was spent"}
+    assert skipped["search"].attrib["message"].startswith("nothing was searched: ")
+    assert (suite.attrib["skipped"], suite.attrib["tests"]) == ("3", str(len(quiet.results) + 3))
+    line = "2 neighbours were not reached: the budget was spent"
+    assert f"\n- {line}\n" in render_markdown(quiet, CONTEXT)
+    assert f"\n{line}\n" in render_gate_text(quiet, CONTEXT)
