@@ -77,6 +77,7 @@ class Gate:
         self._measurers = [self.candidate, *([self.baseline] if self.baseline else [])]
         self._results: list[CaseResult] = []
         self._cut: list[GateCase] = []
+        self._search_effort = (0, 0.0)
 
     def run(self) -> GateSummary:
         """Replay, then search, then compare the finds."""
@@ -98,6 +99,8 @@ class Gate:
             search=search,
             paired=self.baseline is not None,
             needed=self._needed(shares) if self._cut or search is None else None,
+            search_runs=self._search_effort[0],
+            search_seconds=self._search_effort[1],
         )
 
     def _needed(self, shares: Shares) -> Budget | None:
@@ -274,7 +277,9 @@ class Gate:
             return None
         present = [result.case for result in self._results if result.change.shows]
         known = [case.mfs for case in present if case.symptom and case.complete and case.on is None]
+        runs, seconds = measurer.runs, measurer.elapsed_seconds
         summary = self.engine(known).run()
+        self._search_effort = (measurer.runs - runs, measurer.elapsed_seconds - seconds)
         rest = self._limit(1.0)
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):
             found = case_of(anomaly, CaseOrigin.FOUND, anomaly.id, self.name_found(anomaly.id))

@@ -45,7 +45,9 @@ class GateSummary:
         untested: neighbours that the budget did not reach.
         runs: number of runs of the candidate, and of the baseline.
         elapsed_seconds: testbed time of both sides.
-        search: the result of the search, or None if no budget was left for it.
+        search: the result of the search, or None if no budget was left for it. Its counts include the replay.
+        search_runs: number of runs of the search alone.
+        search_seconds: testbed time of the search alone.
         paired: whether the baseline was measured, not read from its record.
         needed: about the budget that decides every anomaly and leaves some to search. None if this one did.
     """
@@ -59,6 +61,8 @@ class GateSummary:
     search: Summary | None
     paired: bool
     needed: Budget | None = None
+    search_runs: int = 0
+    search_seconds: float = 0.0
 
     def of(self, change: Change) -> tuple[CaseResult, ...]:
         """Return the cases with one decision."""

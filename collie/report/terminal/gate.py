@@ -92,7 +92,8 @@ def searched(summary: GateSummary) -> str:
     if summary.search is None:
         return f"nothing was searched: what was left of the budget could not have told whether a find is new{more}"
     found = sum(anomaly.same_as is None for anomaly in summary.search.anomalies)
-    return f"the search found {found or 'nothing'} beyond these{more}"
+    took = f"{runs(summary.search_runs)} ({format_seconds(summary.search_seconds)} of testbed time)"
+    return f"the search of {took} found {found or 'nothing'} beyond these{more}"
 
 
 def effort(summary: GateSummary) -> str:
@@ -210,6 +211,8 @@ def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float)
         "elapsed_seconds": plain(summary.elapsed_seconds),
         "wall_seconds": plain(wall_seconds),
         "search_ended_by": search.ended_by if search else None,
+        "search_runs": summary.search_runs,
+        "search_elapsed_seconds": plain(summary.search_seconds),
         "untested_neighbours": len(summary.untested),
         "needed_budget": summary.needed.as_option if summary.needed else None,
         "counts": {change.value: len(summary.of(change)) for change in ORDER},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from collie.campaign.gate.cases import CaseOrigin, Record
+from collie.campaign.gate.loop import PURPOSE
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.compare import Change
 from collie.detect.noise import Noise
@@ -56,6 +57,18 @@ def test_what_is_too_little_for_a_search_goes_to_the_neighbours() -> None:
     assert summary.search is None
     assert summary.untested == ()
     assert "nothing was searched" in render_gate_text(summary, CONTEXT)
+
+
+def test_a_search_that_found_nothing_says_how_long_it_searched() -> None:
+    candidate = FakeTestbed(BOTH)
+    summary, store = gate(candidate, FakeTestbed(BOTH), budget=40)
+    searched = [run for run in store.runs() if run.purpose not in (PURPOSE, "sibling")]
+    assert (summary.search_runs, summary.search_seconds) == (len(searched), 30.0 * len(searched))
+    assert "the search of 20 runs (10 min of testbed time) found nothing beyond these\n" in render_gate_text(
+        summary, CONTEXT
+    )
+    document = render_gate(summary, CONTEXT, 1.0)
+    assert (document["search_runs"], document["search_elapsed_seconds"]) == (20, 600.0)
 
 
 def test_a_budget_that_is_too_small_names_one_that_is_not() -> None:
