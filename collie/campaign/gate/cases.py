@@ -100,6 +100,11 @@ class GateCase:
     beside: Callable[[Workload], bool] | None = field(default=None, compare=False)
     on: SetUp | None = None
 
+    @property
+    def label(self) -> str:
+        """The name. A find says that it is one, because the baseline's own `a1` differs from that of this gate."""
+        return f"{self.name} (found by this gate)" if self.kind is CaseOrigin.FOUND else self.name
+
     def explains(self, workload: Workload) -> bool:
         """Whether a workload on a set-up of its own shows the same anomaly, by its explanation."""
         return self.complete and self.on is None and self.mfs.covers(workload)

@@ -59,7 +59,7 @@ def _section(change: Change, found: Sequence[CaseResult], context: GateContext) 
     for result in found:
         comparison = result.comparison
         cells = (
-            _code(result.case.name),
+            _code(result.case.label),
             f"{_escaped(result.case.title)}<br>{_escaped(comparison.reason)}",
             _escaped(describe_effect(comparison.effect)),
             confidence(comparison),

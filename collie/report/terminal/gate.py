@@ -91,9 +91,16 @@ def searched(summary: GateSummary) -> str:
     )
     if summary.search is None:
         return f"nothing was searched: what was left of the budget could not have told whether a find is new{more}"
-    found = sum(anomaly.same_as is None for anomaly in summary.search.anomalies)
+    finds = [result for result in summary.results if result.case.kind is CaseOrigin.FOUND]
+    answers = [_counted(change, of) for change in ORDER if (of := [each for each in finds if each.change is change])]
+    found = f"{len(finds)} beyond these: {', '.join(answers)}" if finds else "nothing beyond these"
     took = f"{runs(summary.search_runs)} ({format_seconds(summary.search_seconds)} of testbed time)"
-    return f"the search of {took} found {found or 'nothing'} beyond these{more}"
+    return f"the search of {took} found {found}{more}"
+
+
+def _counted(change: Change, finds: Sequence[CaseResult]) -> str:
+    word = "not new, as the baseline is no better" if change is Change.STILL else change.of_anomaly
+    return f"{len(finds)} {word} ({', '.join(result.case.name for result in finds)})"
 
 
 def effort(summary: GateSummary) -> str:
@@ -142,13 +149,13 @@ def render_gate_text(summary: GateSummary, context: GateContext) -> str:
             lines += ["", *_case_lines(result, context)]
     for change in QUIET:
         if found := summary.anomalies(change):
-            lines += ["", change.of_anomaly.upper(), *(f"    {r.case.name}: {r.case.title}" for r in found)]
+            lines += ["", change.of_anomaly.upper(), *(f"    {r.case.label}: {r.case.title}" for r in found)]
     return "\n".join([*lines, "", *notes(summary)])
 
 
 def _case_lines(result: CaseResult, context: GateContext) -> Iterator[str]:
     comparison = result.comparison
-    yield f"{result.word.upper()}  {result.case.name}: {result.case.title}"
+    yield f"{result.word.upper()}  {result.case.label}: {result.case.title}"
     yield f"    {comparison.reason}"
     if effect := describe_effect(comparison.effect):
         pairs = format_count(len(comparison.pairs), "pair")
@@ -180,7 +187,7 @@ def _answered(result: CaseResult, context: GateContext) -> AnsweredCase:
     case, comparison = result.case, result.comparison
     return AnsweredCase(
         result.change,
-        case.name,
+        case.label,
         case.title,
         comparison.reason,
         describe_effect(comparison.effect),

@@ -11,7 +11,8 @@ from collie.detect.compare import Change
 from collie.detect.noise import Noise
 from collie.detect.reading import Sign
 from collie.detect.symptom import Symptom
-from collie.report.terminal.gate import describe_effect, render_gate, render_gate_text
+from collie.report.ci.markdown import render_markdown
+from collie.report.terminal.gate import answer_of, describe_effect, render_gate, render_gate_text
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
@@ -41,6 +42,19 @@ def test_a_planted_regression_is_found_by_the_search_with_a_small_budget() -> No
     new = [result for result in summary.of(Change.NEW) if result.case.kind is CaseOrigin.FOUND]
     assert [result.case.mfs for result in new] == [BATCHES]
     assert new[0].case.anomaly == "gates/1/a1"
+
+
+def test_a_find_says_that_it_is_one_and_whether_it_is_new() -> None:
+    """Its name is that of an anomaly of any search, so it can stand beside an `a1` of the baseline."""
+    recipe = replace(RECIPE, explain=True)
+    candidate = FakeTestbed((*BOTH, Planted(BATCHES)))
+    summary, _ = gate(candidate, FakeTestbed(BOTH), (), budget=100, recipe=recipe)
+    text = render_gate_text(summary, CONTEXT)
+    assert "NEW  a2 (found by this gate): " in text
+    assert "STILL THERE\n    a1 (found by this gate): " in text
+    assert " found 3 beyond these: 1 new (a2), 2 not new, as the baseline is no better (a1, a3)\n" in text
+    assert answer_of(summary, CONTEXT).cases[0].name == "a2 (found by this gate)"
+    assert "| `a2 (found by this gate)` |" in render_markdown(summary, CONTEXT)
 
 
 def test_what_the_search_finds_can_be_decided_however_small_the_budget_is() -> None:
