@@ -165,7 +165,7 @@ class Gate:
 
     def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[RunPair]) -> Comparison:
         if not _is_within(self.space, case.workload):
-            return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
+            return Comparison(Change.UNSUPPORTED, f"outside of the space {self.space.name} of this testbed")
         # The record keeps no readings by history.
         recorded = None if self.baseline or case.on else self.record.reading(case.workload)
         if recorded is None and self.baseline is None:

@@ -147,10 +147,17 @@ def render_gate_text(summary: GateSummary, context: GateContext) -> str:
     for change in DETAILED:
         for result in summary.anomalies(change):
             lines += ["", *_case_lines(result, context)]
-    for change in QUIET:
-        if found := summary.anomalies(change):
-            lines += ["", change.of_anomaly.upper(), *(f"    {r.case.label}: {r.case.title}" for r in found)]
+    groups: dict[str, list[CaseResult]] = {}
+    for result in (each for change in QUIET for each in summary.anomalies(change)):
+        groups.setdefault(_heading(result), []).append(result)
+    for heading, found in groups.items():
+        lines += ["", heading, *(f"    {result.case.label}: {result.case.title}" for result in found)]
     return "\n".join([*lines, "", *notes(summary)])
+
+
+def _heading(result: CaseResult) -> str:
+    reason = f": {result.comparison.reason}" if result.change is Change.UNSUPPORTED else ""
+    return f"{result.word.upper()}{reason}"
 
 
 def _case_lines(result: CaseResult, context: GateContext) -> Iterator[str]:

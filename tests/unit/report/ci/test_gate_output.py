@@ -18,7 +18,7 @@ from collie.report.terminal.gate import render_gate, render_gate_text
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from tests.support.gates import A1, A2, BATCHES, BOTH, CONTEXT, case, gate
-from tests.support.planted import LOOPBACK
+from tests.support.planted import LOOPBACK, SPACE
 
 TEXT: dict[str, tuple[set[str], set[str], set[str]]] = {
     name: (set(), {"message", "type"}, set()) for name in ("failure", "error", "skipped")
@@ -159,3 +159,16 @@ def test_what_was_not_reached_is_skipped(quiet: GateSummary, tmp_path: Path) -> 
     line = "2 neighbours were not reached: the budget was spent"
     assert f"\n- {line}\n" in render_markdown(quiet, CONTEXT)
     assert f"\n{line}\n" in render_gate_text(quiet, CONTEXT)
+
+
+def test_what_cannot_run_is_listed_under_its_reason() -> None:
+    many = [case(f"many{qps}", Mfs((Condition("qps", Op.AT_LEAST, 256),)), qps=qps) for qps in (256, 512)]
+    far = [replace(A1, name=f"far{n}", workload=A1.workload.with_(loopback=True, qps=n * 10**6)) for n in (1, 2)]
+    baseline = FakeTestbed(BOTH, unsupported=lambda w: "gone" if w.qps >= 256 else None)
+    text = render_gate_text(gate(FakeTestbed(BOTH), baseline, (*many, *far), budget=20)[0], CONTEXT)
+    names = "many256: case many256\n    many512: case many512\n"
+    assert f"\nUNSUPPORTED: the baseline cannot run this workload\n    {names}" in text
+    assert (
+        f"\nUNSUPPORTED: outside of the space {SPACE.name} of this testbed\n    far1: case a1\n    far2: case a1\n"
+        in text
+    )

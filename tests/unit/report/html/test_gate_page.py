@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from collie.app.adapters import ReportContext
+from collie.detect.compare import Change
 from collie.report.html.page import render_report
 from collie.store.memory import MemoryStore
 from tests.support.campaigns import HEADER, SPACE, fill
@@ -42,6 +43,13 @@ def test_what_is_only_still_there_is_no_alarm() -> None:
     html = rendered(ReportContext("gate", SPACE, is_gate=True, answer=ANSWER))
     tags = {change: kind for kind, change in re.findall(r'<span class="(tag[ a-z]*)">([a-z ]+)</span></td>', html)}
     assert tags == {"new": "tag", "still there": "tag plain", "absent": "tag plain"}
+
+
+def test_what_cannot_run_says_why_and_gives_no_command() -> None:
+    unable = replace(ANSWER.cases[2], change=Change.UNSUPPORTED, reason="outside of the space")
+    html = rendered(ReportContext("gate", SPACE, is_gate=True, answer=replace(ANSWER, cases=(unable,))))
+    assert "<small>outside of the space</small>" in html
+    assert unable.command not in html
 
 
 def test_the_anomalies_of_the_candidate_fold_under_it() -> None:
