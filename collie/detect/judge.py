@@ -28,7 +28,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive, throu
 from collie.detect.thresholds import Loss, Thresholds
 from collie.detect.victims import carries_its_load, has_too_little, lost_by
 from collie.workloads.plan import flows, sinks
-from collie.workloads.units import format_rate, format_short_seconds
+from collie.workloads.units import format_rate, format_share, format_short_seconds
 from collie.workloads.workload import Workload
 
 
@@ -256,7 +256,7 @@ def _stall(run: _Run) -> Verdict | None:
     if seconds <= threshold:
         return None
     share = min(1.0, seconds / run.measurement.window_seconds)
-    text = f"nothing completes on flow {flow} for {format_short_seconds(seconds)}, {share:.0%} of the window"
+    text = f"nothing completes on flow {flow} for {format_short_seconds(seconds)}, {format_share(share)} of the window"
     return run.concluded(Symptom.STALL, text, share, sinks(run.workload)[0], seconds / threshold)
 
 
@@ -306,7 +306,7 @@ def _victim(run: _Run) -> Verdict:
     if lost <= threshold:
         late = _victim_latency(run, victim)
         return Verdict(Outcome.NORMAL, figures) if late is None else late
-    text = f"{figures}: it loses {lost:.0%} of its throughput"
+    text = f"{figures}: it loses {format_share(lost)} of its throughput"
     # What the victim keeps is a mean over the window. An aggressor whose own rate swings holds it up all the same.
     margin = lost / threshold if run.measurement.stable else 1.0
     return run.concluded(Symptom.VICTIM_LOSS, text, lost, sinks(run.workload)[0], margin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from collie.detect.measurement import Latency
-from collie.workloads.units import format_short_seconds
+from collie.workloads.units import format_share, format_short_seconds
 
 
 class Lateness(NamedTuple):
@@ -30,7 +30,7 @@ class Lateness(NamedTuple):
         """Fill in `{whose}`, `{here}` and `{usual}`, and add the severity."""
         here, usual = format_short_seconds(self.seconds), format_short_seconds(self.usual_seconds)
         text = text.format(whose=self.whose, here=here, usual=usual)
-        return f"{text}: waiting is {self.severity:.0%} of the latency"
+        return f"{text}: waiting is {format_share(self.severity)} of the latency"
 
 
 def lateness(measured: Latency, reference: Latency, least_seconds: float) -> Lateness:

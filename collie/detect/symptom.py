@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 from collie.detect.signature import Signature
+from collie.workloads.units import format_share
 
 
 class Symptom(StrEnum):
@@ -139,7 +140,7 @@ def inconclusive(reason: str) -> Verdict:
 
 def throughput_is_missing(share: float) -> str:
     """Return the words of a throughput deficit: `64% of the throughput is missing`."""
-    return f"{share:{'.1%' if share < 0.1 else '.0%'}} of the throughput is missing"
+    return f"{format_share(share)} of the throughput is missing"
 
 
 def severity_in_words(symptom: Symptom, severity: float, reason: str) -> str:
@@ -150,8 +151,8 @@ def severity_in_words(symptom: Symptom, severity: float, reason: str) -> str:
     missing = throughput_is_missing(severity)
     if symptom is Symptom.LOW_THROUGHPUT or missing in reason:
         return missing
-    stated = _FIGURES.get(symptom, "").format(severity)
-    return stated if stated and stated in reason else f"severity {severity:{'.1%' if severity < 0.1 else '.0%'}}"
+    stated = _FIGURES.get(symptom, "").format(severity, share=format_share(severity))
+    return stated if stated and stated in reason else f"severity {format_share(severity)}"
 
 
 _FIGURES = {
@@ -160,9 +161,9 @@ _FIGURES = {
     Symptom.LOSS: "{:.2%} of its packets",
     Symptom.RETRANSMISSION: "{:.1%} of the packets",
     Symptom.UNFAIRNESS: "{:.1%} less than the mean",
-    Symptom.STALL: "{:.0%} of the window",
-    Symptom.LATENCY: "{:.0%} of the latency",
-    Symptom.VICTIM_LOSS: "{:.0%} of its throughput",
-    Symptom.VICTIM_LATENCY: "{:.0%} of the latency",
+    Symptom.STALL: "{share} of the window",
+    Symptom.LATENCY: "{share} of the latency",
+    Symptom.VICTIM_LOSS: "{share} of its throughput",
+    Symptom.VICTIM_LATENCY: "{share} of the latency",
 }
 """The figure of each symptom in the words of its reason."""

@@ -14,6 +14,8 @@ from collie.workloads.units import (
     format_list,
     format_number,
     format_rate,
+    format_ratio,
+    format_share,
     format_short_seconds,
 )
 
@@ -44,7 +46,12 @@ def percent(ratio: float | None) -> str:
     """Format a share."""
     if ratio is None:
         return "unknown"
-    return format_number(ratio, ".1%" if 0 < ratio < 0.1 else ".0%")
+    return format_share(ratio)
+
+
+def relative(ratio: float | None) -> str:
+    """Format a ratio to a reference, which can be above 100%."""
+    return "unknown" if ratio is None else format_ratio(ratio)
 
 
 def interval(found: Interval) -> str:

@@ -47,6 +47,17 @@ def format_number(value: float, form: str) -> str:
     return text if text.strip("+-0.,% ") else text.replace("-", "").replace("+", "")
 
 
+def format_ratio(ratio: float) -> str:
+    """Format a ratio to a reference: `9.9%`, `64%`, `104%`."""
+    return format_number(ratio, ".1%" if 0 < ratio < 0.1 else ".0%")
+
+
+def format_share(share: float) -> str:
+    """Format a part of a whole. `100%` is the whole, so a part that only rounds to it is `over 99%`."""
+    text = format_ratio(share)
+    return "over 99%" if text == "100%" and share < 1 else text
+
+
 def format_count(count: int | str, noun: str) -> str:
     """Format a count: `0 runs`, `1 run`, `2 anomalies`, `1,926 processes`."""
     if str(count) == "1":

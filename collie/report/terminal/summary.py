@@ -27,6 +27,7 @@ from collie.report.quantities import (
     percent,
     rate,
     reading,
+    relative,
     runs,
     show,
     times,
@@ -243,9 +244,9 @@ def _hosts(measurement: Measurement, bounds: Mapping[str, Bound]) -> Iterator[st
     steady = "stable" if measurement.stable else "not stable"
     yield f"window  {measurement.window_seconds:.3g} s, {steady}; the generator{path} {driven}{filled}"
     if health.slowest_qp_share is not None:
-        yield f"queue pairs  the slowest does at most {percent(min(1.0, health.slowest_qp_share))} of the mean"
+        yield f"queue pairs  the slowest does at most {relative(min(1.0, health.slowest_qp_share))} of the mean"
     if health.slowest_flow_share is not None:
-        yield f"hosts  the slowest does {percent(health.slowest_flow_share)} of the mean"
+        yield f"hosts  the slowest does {relative(health.slowest_flow_share)} of the mean"
     for flow, measured in measurement.latency.items():
         yield f"latency {flow}  {latency(measured)}"
     if measurement.wrong_bytes is not None:

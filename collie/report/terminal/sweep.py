@@ -8,7 +8,7 @@ from rich.text import Text
 
 from collie.app.sweeps import Swept
 from collie.campaign.sweep import Cliff, Point, Sweep
-from collie.report.quantities import packet_rate, percent, rate, runs, show
+from collie.report.quantities import packet_rate, percent, rate, relative, runs, show
 from collie.report.terminal.summary import Line, styled
 from collie.workloads.units import format_count, format_seconds, format_short_seconds
 
@@ -75,7 +75,7 @@ def _cells(found: Sweep, point: Point) -> tuple[str, ...]:
         show(found.x.dimension, point.x),
         rate(point.delivered_bps),
         packet_rate(point.delivered_pps),
-        percent(point.bound_ratio),
+        relative(point.bound_ratio),
         percent(point.pause_ratio),
         _microseconds(point.median_seconds),
         _microseconds(point.p99_seconds),

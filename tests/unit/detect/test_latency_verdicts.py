@@ -50,6 +50,9 @@ def test_a_late_run_names_both_latencies_and_the_share_that_is_waiting() -> None
     assert found.severity == pytest.approx(0.9)
     assert found.figure == "90% of the latency"
     assert found.margin == pytest.approx(10 / 4)
+    later = verdict(of("a-b", 10e-6, 0.3))
+    assert later.reason.endswith(": waiting is over 99% of the latency")
+    assert later.figure == "over 99% of the latency"
 
 
 @pytest.mark.parametrize(

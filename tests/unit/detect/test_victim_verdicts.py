@@ -37,6 +37,13 @@ def test_a_victim_is_compared_with_one_beside_plain_traffic(kept: float, lost: f
         assert found.figure == f"{found.severity:.0%} of its throughput"
 
 
+def test_a_victim_that_keeps_a_little_does_not_lose_all() -> None:
+    found = verdict(beside(153e6), 60e9)
+    assert found.reason.endswith(": it loses over 99% of its throughput")
+    assert found.figure == "over 99% of its throughput"
+    assert verdict(beside(0.0), 60e9).figure == "100% of its throughput"
+
+
 def test_without_plain_traffic_it_is_compared_with_itself_alone() -> None:
     assert verdict(beside(90e9), None).is_normal
     assert verdict(beside(60e9), None).symptom is Symptom.VICTIM_LOSS

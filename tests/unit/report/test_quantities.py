@@ -13,7 +13,17 @@ from collie.cli.progress import live_view, plain_line
 from collie.detect.compare import Effect, Spread
 from collie.report.figures.scale import engineering
 from collie.report.json.objects import plain
-from collie.report.quantities import effort, name_testbed, packet_rate, percent, rate, rate as bit_rate, reading, show
+from collie.report.quantities import (
+    effort,
+    name_testbed,
+    packet_rate,
+    percent,
+    rate,
+    rate as bit_rate,
+    reading,
+    relative,
+    show,
+)
 from collie.report.terminal.gate import _effect, describe_effect
 from collie.workloads.units import format_count, format_number
 
@@ -140,3 +150,11 @@ def test_values_are_worded_as_in_workload_files() -> None:
 )
 def test_a_counter_that_computes_to_a_residue_did_not_move(per_second: float | None, text: str) -> None:
     assert reading(per_second) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "part", "ratio"), [(0.996, "over 99%", "100%"), (1.0, "100%", "100%"), (0.994, "99%", "99%")]
+)
+def test_only_the_whole_is_100_percent_of_a_whole(share: float, part: str, ratio: str) -> None:
+    assert (percent(share), relative(share)) == (part, ratio)
+    assert (percent(None), relative(None)) == ("unknown", "unknown")
