@@ -26,11 +26,17 @@ OUTAGE = "data path"  # first words in the `cause` of a run whose data path was 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run that ended with a measurement. Its set-up `stands` if another phase can follow on it."""
+    """A run that ended with a measurement.
+
+    Attributes:
+        stands: whether another phase can follow on its set-up.
+        anew: whether its set-up had to be made anew, although it was to be a further phase of one.
+    """
 
     measurement: Measurement
     elapsed_seconds: float
     stands: bool = False
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,11 @@ class PairLost:
 
 
 RunResult = Measured | SetupFailed | Unsupported | HostLost | PairLost
+
+
+def is_anew(result: RunResult) -> bool:
+    """Whether a run that was to be a further phase of a set-up had one of its own (`Measured.anew`)."""
+    return isinstance(result, Measured) and result.anew
 
 
 @dataclass(frozen=True)

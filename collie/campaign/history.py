@@ -8,7 +8,7 @@ from collie.campaign.lanes import Lane, PhaseOf
 from collie.campaign.measure import Measurer
 from collie.detect.reading import RunReading, reading_of
 from collie.detect.symptom import Symptom, Verdict, inconclusive
-from collie.ports import HostLost, Measured, RunResult, SetupFailed, Unsupported
+from collie.ports import HostLost, Measured, RunResult, SetupFailed, Unsupported, is_anew
 from collie.search.breaking import breakings
 from collie.search.history import shortest_history
 from collie.workloads.feature import Condition, Mfs
@@ -38,12 +38,15 @@ async def judging_after(
     """
     for number, phase in enumerate(on.before, start=1):
         result = await measurer.running(lane, phase, HISTORY, PhaseOf(on.made_for, first=number == 1))
-        if lane.set_up is None:
+        if lane.set_up is None or is_anew(result):
             return _broken_off(result, f"phase {number} of {len(on.before)} before it"), None
     record = await measurer.recording(lane, workload, purpose, PhaseOf(on.made_for, first=not on.before))
     lane.set_up = lane.set_up_by = (
         None  # what the phases left behind must not lower the plain sibling, which is a bound
     )
+    if is_anew(record.result):
+        measurer.leave_unjudged(lane, record)
+        return _broken_off(record.result, f"phase {len(on.before)} of {len(on.before)} before it"), None
     return record.result, await measurer.judging_record(lane, record)
 
 

@@ -30,7 +30,7 @@ from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard, LimitUsage
 from collie.detect.measurement import Watch
 from collie.errors import StoreError, TestbedError
-from collie.ports import CampaignStore, Measured, PairLost, ProgressSink, RunRecord, RunResult, Testbed
+from collie.ports import CampaignStore, Measured, PairLost, ProgressSink, RunRecord, RunResult, Testbed, is_anew
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 
@@ -118,8 +118,11 @@ class Lane:
     def conclude(self, record: RunRecord) -> None:
         """Count a delivered run. Its set-up stands if the result says so."""
         self.runs += 1
-        stands = isinstance(record.result, Measured) and record.result.stands
-        self.set_up = self.set_up.after(record.workload) if self.set_up is not None and stands else None
+        result, on = record.result, self.set_up
+        if on is not None and is_anew(result):
+            on, self.set_up_by = SetUp(on.made_for), record.run
+        stands = isinstance(result, Measured) and result.stands
+        self.set_up = on.after(record.workload) if on is not None and stands else None
 
 
 class _Recorded(NamedTuple):
@@ -275,14 +278,14 @@ class LaneScheduler:
 
     def _put_on_record(self, under_way: _UnderWay, end: float) -> _Recorded:
         assert under_way.pending is not None
-        request = under_way.request
+        request, result = under_way.request, under_way.pending.result()
         record = RunRecord(
             under_way.run,
             request.purpose,
             request.workload,
-            under_way.pending.result(),
+            result,
             end,
-            set_up=under_way.lane.set_up_by,
+            set_up=under_way.run if is_anew(result) else under_way.lane.set_up_by,
             made_for=request.made_for,
         )
         if isinstance(record.result, PairLost):

@@ -63,7 +63,7 @@ from collie.campaign.transfer import Transfer
 from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
 from collie.detect.symptom import Verdict
-from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
+from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported, is_anew
 from collie.search.anomaly import KnownAnomalies
 from collie.search.foreseen import ForeseenAnomaly
 from collie.search.phases import roomy
@@ -244,10 +244,11 @@ class SearchLoop:
         lane.driven, lane.temperature = proposal.driven, proposal.temperature
         phase_of = PhaseOf(on.made_for, first=not on.before) if on is not None else None
         try:
-            return _Phase(proposal, await self._measurer.recording(lane, proposal.workload, "search", phase_of), on)
+            record = await self._measurer.recording(lane, proposal.workload, "search", phase_of)
         except LaneLost:
             self._proposals.again.append(proposal.workload)
             raise
+        return _Phase(proposal, record, SetUp(on.made_for) if on is not None and is_anew(record.result) else on)
 
     def _heard(self, lane: Lane, record: RunRecord, verdict: Verdict | None, on: SetUp | None) -> None:
         """Tell the strategy of a run. An anomalous one becomes a suspicion."""

@@ -112,6 +112,7 @@ class HostsTestbed:
         self._failures = 0
         self._open: OpenSetUp | None = None
         self._history: SetUp | None = None
+        self._made_anew = False
 
     @property
     def info(self) -> TestbedInfo:
@@ -269,6 +270,7 @@ class HostsTestbed:
         if isinstance(result, Unsupported) and on is not None and not on.is_own(workload):
             # The device may refuse the set-up, which needs more than the workload does.
             result, in_doubt = self._run_once(endpoints, workload, started, watch, None)
+            result = replace(result, anew=bool(on.before)) if isinstance(result, Measured) else result
         if not in_doubt or not workload.remote:
             return result
         self._end_set_up()
@@ -293,7 +295,8 @@ class HostsTestbed:
             if error.unsupported:
                 return Unsupported(str(error), elapsed), False
             return SetupFailed(error.cause, str(error), elapsed), error.unanswered
-        result = Measured(measured, self._clock.monotonic() - started, stands=self._open is not None)
+        elapsed, stands = self._clock.monotonic() - started, self._open is not None
+        result = Measured(measured, elapsed, stands, anew=self._made_anew)
         return result, may_be_outage(workload, result)
 
     def _run(
@@ -348,7 +351,8 @@ class HostsTestbed:
         if not set_up.stands:
             set_up.destroy()
         elif on is not None:
-            self._open, self._history = set_up, on.after(workload)
+            before = SetUp(on.made_for) if self._made_anew else on
+            self._open, self._history = set_up, before.after(workload)
         return measured
 
     def _set_up_of(
@@ -357,9 +361,10 @@ class HostsTestbed:
         """Take the set-up that stands if it is `on`. Otherwise end it, and return one that is still to be made."""
         standing = self._open
         if standing is not None and standing.is_alive and self._history == on and standing.victim == beside:
-            self._open = self._history = None
+            self._open, self._history, self._made_anew = None, None, False
             return standing
         self._end_set_up()
+        self._made_anew = on is not None and bool(on.before)
         made_for = workload if on is None else on.made_for
         return OpenSetUp(endpoints, made_for, self._executor, verify=self._verify, victim=beside)
 

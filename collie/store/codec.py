@@ -191,7 +191,8 @@ _OUTCOMES = {kind: outcome for outcome, kind in _WITHOUT_MEASUREMENT.items()}
 def encode_result(result: RunResult) -> Json:
     """Encode the result of a run without its samples, which `series.encode_series` packs."""
     if isinstance(result, Measured):
-        common = {"outcome": "measured", "elapsed_seconds": result.elapsed_seconds, "stands": result.stands}
+        set_up = {"stands": result.stands, "anew": result.anew}
+        common = {"outcome": "measured", "elapsed_seconds": result.elapsed_seconds, **set_up}
         return {**common, **encode(result.measurement)}
     return {"outcome": _OUTCOMES[type(result)], **encode(result)}
 
@@ -202,7 +203,7 @@ def decode_result(raw: Any) -> RunResult:
     outcome, elapsed = common["outcome"], common["elapsed_seconds"]
     other = {key: value for key, value in raw.items() if key not in common}
     if outcome == "measured":
-        return Measured(decode(Measurement, other), elapsed, common.get("stands", False))
+        return Measured(decode(Measurement, other), elapsed, common.get("stands", False), common.get("anew", False))
     if outcome not in _WITHOUT_MEASUREMENT:
         raise ValueError(f"outcome {outcome[:40]!r} of a run is unknown")
     return decode(_WITHOUT_MEASUREMENT[outcome], {**other, "elapsed_seconds": elapsed})
@@ -215,3 +216,4 @@ class _Outcome(TypedDict):
 
 class _Result(_Outcome, total=False):
     stands: bool
+    anew: bool

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collie.errors import AgentError
-from collie.ports import Measured, RunResult, SetupFailed, Unsupported
+from collie.ports import Measured, RunResult, SetupFailed, Unsupported, is_anew
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 from tests.integration.hosts_rig import Rig
@@ -113,9 +113,13 @@ def test_an_engine_that_died_at_rest_is_noticed_before_the_next_phase(rig: Rig) 
 def test_an_agent_that_is_lost_takes_the_set_up_with_it(rig: Rig) -> None:
     assert stands(rig.testbed.measure(WRITE, 1, None, ON))
     rig.testbed._sessions["a"].abandon()
-    assert stands(rig.testbed.measure(READ, 2, None, ON.after(WRITE)))
+    on = ON.after(WRITE)
+    repeated = rig.testbed.measure(READ, 2, None, on)
+    assert is_anew(repeated), "nothing came before it on this set-up"
     assert steps(rig).count("prepare") == 2
     assert steps(rig, "right").count("prepare") == 2
+    assert not is_anew(rig.testbed.measure(WRITE, 3, None, ON.after(READ)))
+    assert steps(rig).count("prepare") == 2, "the new set-up stands"
 
 
 def test_an_agent_that_ends_in_a_phase_has_the_run_repeated_on_a_new_set_up(rig: Rig) -> None:

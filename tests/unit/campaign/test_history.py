@@ -164,3 +164,19 @@ def test_what_shows_after_nothing_or_as_another_symptom_has_no_history() -> None
     assert found is None
     assert testbed.runs == 7, "the whole history is asked once"
     assert traced(PLANTED, Symptom.LOSS)[0] is None
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_set_up_that_had_to_be_made_anew_breaks_the_sequence_off(number: int) -> None:
+    """Its run would tell what the workload does alone, and pass for one after its history."""
+
+    def gone(workload: Workload, run: int) -> RunResult | None:
+        alone = FakeTestbed().measure(workload, run, None, SetUp(LARGE))
+        assert isinstance(alone, Measured)
+        return replace(alone, anew=True) if run == number else None
+
+    reading, records = probed(gone)
+    assert reading is not None
+    assert reading.verdict.is_anomalous, "the sequence was run again"
+    assert [record.set_up for record in records] == [*[1] * (number - 1), number, *[number + 1] * 3]
+    assert len(records) == number + 3

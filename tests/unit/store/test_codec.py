@@ -16,7 +16,7 @@ from collie.detect.bounds import Calibration
 from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.detect.symptom import Verdict
 from collie.plain import CODEC
-from collie.ports import CampaignHeader, Measured, RunRecord, SetupFailed
+from collie.ports import CampaignHeader, Measured, RunRecord, SetupFailed, is_anew
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
 from collie.store.exports import run_line
@@ -202,9 +202,17 @@ def test_a_run_of_an_earlier_collie_names_no_data_path() -> None:
 def test_a_set_up_of_an_earlier_collie_ended_with_its_run() -> None:
     written = codec.encode_result(phase(1, 1).result)
     assert written.pop("stands") is True
+    assert written.pop("anew") is False
     earlier = codec.decode_result(written)
     assert isinstance(earlier, Measured)
     assert not earlier.stands
+    assert not earlier.anew
+
+
+def test_a_set_up_that_was_made_anew_is_remembered() -> None:
+    result = phase(1, 1).result
+    assert isinstance(result, Measured)
+    assert is_anew(codec.decode_result(codec.encode_result(replace(result, anew=True))))
 
 
 def test_a_run_of_an_earlier_collie_had_no_victim() -> None:
