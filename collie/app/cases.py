@@ -128,7 +128,9 @@ def case_named(adapters: Adapters, name: str) -> NamedCase:
         return _found_by_prototype(adapters, name)
     if os.path.lexists(Path(name) / CAMPAIGN_FILE):
         with adapters.records.read(Path(name)) as store:
-            found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
+            found = ", ".join(anomaly.id for anomaly in store.anomalies())
+        if not found:
+            raise UsageError(f"{name} is a campaign that has found no anomaly")
         raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")
     if _OF_A_SEARCH.fullmatch(name):
         raise UsageError(f"{name} is an anomaly of some campaign; name that, too, as in last/{name} or CAMPAIGN/{name}")
@@ -176,9 +178,11 @@ def _found_by_prototype(adapters: Adapters, name: str) -> NamedCase:
 
 
 def _found(adapters: Adapters, name: str) -> NamedCase:
-    directory, _, identifier = name.rstrip("/").rpartition("/")
+    directory, identifier = Path(name).parent, Path(name).name
     # An anomaly is named by CAMPAIGN/a1 or by the path of its folder, CAMPAIGN/anomalies/a1.
-    campaign = Path(directory).parent if Path(directory).name == "anomalies" else Path(directory)
+    campaign = directory.parent if directory.name == "anomalies" else directory
+    if os.path.isdir(name) and not os.path.lexists(campaign / CAMPAIGN_FILE):
+        raise UsageError(f"{name} holds no campaign (no {CAMPAIGN_FILE} in it), and is no anomaly of one")
     with adapters.records.read(campaign) as store:
         choice = SearchChoice.from_settings(store.header.settings)
         found = {anomaly.id: anomaly for anomaly in store.anomalies()}

@@ -10,7 +10,7 @@ from typing import Any
 
 from collie.errors import UsageError
 from collie.perftest import options as table
-from collie.suggest import did_you_mean
+from collie.suggest import did_you_mean, nearest
 from collie.workloads.constraint import VERBS
 from collie.workloads.workload import ATOMIC_BYTES, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
 
@@ -128,9 +128,12 @@ def _options(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
         return getopt.gnu_getopt(list(words), _SHORT, _LONG)
     except getopt.GetoptError as error:
         if error.msg.endswith("not recognized"):
-            name = f"--{error.opt}" if len(error.opt) > 1 else f"-{error.opt}"
-            meant = did_you_mean(name, _FIRST_NAMES).replace("'", "")
-            raise UsageError(f"perftest option {name} is unknown{meant}") from None
+            dashes = "--" if len(error.opt) > 1 else "-"
+            # Without the dashes, which would make any two short names close.
+            alike = {name.lstrip("-"): name for name in _FIRST_NAMES if name.startswith("--") == (len(dashes) > 1)}
+            meant = nearest(error.opt, alike)
+            hint = f"; did you mean {alike[meant]}?" if meant is not None else ""
+            raise UsageError(f"perftest option {dashes}{error.opt} is unknown{hint}") from None
         raise UsageError(f"perftest {error.msg}") from None
 
 

@@ -110,6 +110,11 @@ def test_last_names_the_campaign_of_an_anomaly(capsys: pytest.CaptureFixture[str
     assert "campaign campaigns/b has no anomaly 'a1'" in capsys.readouterr().err
 
 
+def test_a_campaign_without_anomalies_offers_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "last"]) == 2
+    assert capsys.readouterr().err == "collie: campaigns/b is a campaign that has found no anomaly\n"
+
+
 def test_a_campaign_that_is_called_last_is_meant_by_that_name(capsys: pytest.CaptureFixture[str]) -> None:
     search("last", 5)
     touch(Path("last"), 1.0)

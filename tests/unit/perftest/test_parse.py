@@ -123,6 +123,11 @@ def test_a_line_that_is_no_workload(lines: list[str], message: str) -> None:
     assert message in str(error.value)
 
 
+def test_an_option_that_is_like_none_gets_no_suggestion() -> None:
+    with pytest.raises(UsageError, match=r"option --foo is unknown$"):
+        workload_of("ib_write_bw --foo")
+
+
 @pytest.mark.parametrize(
     ("number", "lines", "harmless"),
     [
