@@ -12,7 +12,7 @@ from collie.perftest.case import PerftestCase
 from collie.perftest.command import Expression, PerftestCommand, PerftestDifference, PerftestPair
 from collie.report.html.page import environment
 from collie.report.json.objects import Json, plain
-from collie.workloads.units import format_value
+from collie.report.quantities import show
 
 FIRST_PORT = 18515
 """perftest's default port. Each further pair listens on the next port."""
@@ -100,7 +100,7 @@ def _explanation(case: PerftestCase) -> Iterator[str]:
 
 
 def _difference_text(difference: PerftestDifference) -> str:
-    asked, runs = format_value(difference.asked), format_value(difference.runs)
+    asked, runs = show(difference.field, difference.asked), show(difference.field, difference.runs)
     return f"{difference.field} {runs} instead of {asked}: {difference.reason}"
 
 

@@ -11,12 +11,12 @@ from collie.detect.measurement import Latency, Victim
 from collie.workloads.units import (
     format_bytes,
     format_count,
-    format_list,
     format_number,
     format_rate,
     format_ratio,
     format_share,
     format_short_seconds,
+    format_sizes,
 )
 
 _NO_EVENT = 1e-9
@@ -121,7 +121,7 @@ def show(dimension: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return format_list(format_bytes(item) if isinstance(item, int) else item for item in value)  # numbers are sizes
+        return format_sizes(value)
     if dimension == "offered_bps":
         return format_rate(value)
     return format_bytes(value) if dimension.endswith("_bytes") else str(value)

@@ -13,7 +13,7 @@ from collie.detect.symptom import Symptom, Verdict, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter, component
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
-from collie.workloads.units import format_bytes, format_list, format_rate
+from collie.workloads.units import format_bytes, format_rate, format_sizes
 from collie.workloads.workload import FIELD_NAMES, QpType, Workload
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -223,7 +223,8 @@ def differences(workload: Workload, other: Workload) -> str:
     """Return the fields of a workload that another one has otherwise: `qps 64 and opcode READ`."""
     names = [name for name in FIELD_NAMES if workload.get(name) != other.get(name)]
     values = ((name, workload.get(name)) for name in names)
-    found = [f"{name} {_amount(name, value) if name in _SIZES else _value(value)}" for name, value in values]
+    with_unit = {*_SIZES, "offered_bps"}
+    found = [f"{name} {_amount(name, value) if name in with_unit else _value(value)}" for name, value in values]
     return _enumerate(found) if found else "the same traffic"
 
 
@@ -397,7 +398,7 @@ def _amount(name: str, value: Any) -> str:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return format_list(value) if isinstance(value, tuple) else str(value)
+    return format_sizes(value) if isinstance(value, tuple) else str(value)
 
 
 def _enumerate(parts: list[str]) -> str:

@@ -111,6 +111,11 @@ def format_value(value: object) -> str:
     return format_list(value) if isinstance(value, tuple) else str(value)
 
 
+def format_sizes(values: Iterable[object]) -> str:
+    """Format a list for people: `[64 B, 4 KiB]`. Its numbers are sizes."""
+    return format_list(format_bytes(value) if isinstance(value, int) else value for value in values)
+
+
 def format_list(values: Iterable[object]) -> str:
     """Format a list as files do: `[64, 4096]`."""
     return f"[{', '.join(map(str, values))}]"

@@ -51,6 +51,12 @@ def test_check_prints_the_changes_to_make(capsys: pytest.CaptureFixture[str]) ->
     assert "outside the application: raise the Ethernet MTU" in out
 
 
+def test_sizes_of_messages_have_their_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = collie(capsys, "check", "--perftest", "ib_read_bw -m 1024 -s 4194304 -q 8")
+
+    assert "messages [4 KiB] instead of [4 MiB]" in out
+
+
 def test_an_application_that_hits_nothing_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "calm.yaml"
     file.write_text("title: plain writes\ntraffic: {bulk: {qps: {range: [1, 64]}, mr_bytes: 4MiB, messages: any}}\n")

@@ -14,7 +14,7 @@ from collie.report.quantities import show
 from collie.workloads.application import Application, Sizes, Values
 from collie.workloads.feature import DERIVED
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes, format_list, format_value
+from collie.workloads.units import format_bytes, format_sizes, format_value
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
@@ -122,7 +122,7 @@ def _new(change: SettingChange, space: Space) -> str:
         assert isinstance(before, Sizes)
         if after.only is not None:
             assert before.only is not None
-            return f"messages {format_list(after.only)} instead of {format_list(before.only)}"
+            return f"messages {format_sizes(after.only)} instead of {format_sizes(before.only)}"
         if len(after.values) == len(before.values):
             return f"messages of one size per queue pair (now up to {before.longest} sizes in turn)"
         return "messages of " + _limit("messages", before.values, after.values)

@@ -40,7 +40,7 @@ def test_what_perftest_lacks_is_comment_only() -> None:
     text = render_commands(case("nsdi22-09"))
     assert all(line.startswith("#") for line in text.splitlines())
     assert "sge_count 1 instead of 3: every work request has one scatter/gather entry" in text
-    assert "sge_split even instead of [128, 65536]" in text
+    assert "sge_split even instead of [128 B, 64 KiB]" in text
     assert "--as bundle" in text
 
 

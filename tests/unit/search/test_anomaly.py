@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.search.anomaly import Anomaly, anomaly_id, require_id
+from collie.search.anomaly import Anomaly, anomaly_id, differences, require_id
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -154,3 +154,9 @@ def limits(feature: str, low: int, high: int) -> list[Condition]:
 def test_both_limits_of_a_feature_are_one_range(conditions: list[Condition], words: str) -> None:
     anomaly = finding(Condition("opcode", Op.EQUAL, "WRITE"), *conditions, complete=True)
     assert anomaly.sentence == f"WRITE when {words}: host b sends pause."
+
+
+def test_what_differs_has_its_unit() -> None:
+    changed = Workload(messages=(64, 1 << 22), sge_split=(128,), offered_bps=40_000_000_000)
+    said = "sge_split [128 B], messages [64 B, 4 MiB] and offered_bps 40 Gbit/s"
+    assert differences(changed, Workload()) == said
