@@ -27,7 +27,15 @@ from collie.workloads.reference import FixStatus, ReferenceAnomaly
 logger = logging.getLogger(__name__)
 
 
-def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = None) -> tuple[Known, ...]:
+@dataclass(frozen=True)
+class Collection:
+    """Anomalies to compare with, and the names of those of a campaign that lack conditions to compare."""
+
+    known: tuple[Known, ...]
+    unexplained: tuple[str, ...] = ()
+
+
+def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = None) -> Collection:
     """Load the anomalies of a published collection or of a campaign directory.
 
     A collection is limited to the anomalies of `subsystem` (name or file). If it has none, all are loaded.
@@ -36,16 +44,17 @@ def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = No
         with adapters.records.read(Path(against)) as store:
             kinds = [anomaly for anomaly in store.anomalies() if anomaly.same_as is None]
         folder = against.rstrip("/")
-        if unexplained := [f"{folder}/{each.id}" for each in kinds if not each.mfs.conditions]:
-            logger.warning("not compared, as nobody knows yet what it takes: %s", ", ".join(unexplained))
         if not kinds:
             logger.warning("campaign %s has found nothing that an application could hit", against)
-        found = [anomaly for anomaly in kinds if anomaly.mfs.conditions]
-        return tuple(Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload) for each in found)
+        explained = [anomaly for anomaly in kinds if anomaly.mfs.conditions]
+        return Collection(
+            tuple(Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload) for each in explained),
+            tuple(f"{folder}/{each.id}" for each in kinds if not each.mfs.conditions),
+        )
     references = adapters.content.references(against)
     shown_on = adapters.content.subsystem_name(subsystem) if subsystem else None
     own = [each for each in references if each.subsystem == shown_on]
-    return tuple(_published(each) for each in own or references)
+    return Collection(tuple(_published(each) for each in own or references))
 
 
 def _published(reference: ReferenceAnomaly) -> Known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,8 @@ from collie.search.likely_cause import DiscriminatingCounter
 from collie.workloads.application import Application
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,10 @@ def _worst(measured: Sequence[tuple[Corner, JudgedRun]]) -> list[Corner]:
 
 
 def _known(adapters: Adapters, choice: SearchChoice, against: str) -> tuple[Known, ...]:
-    return known_anomalies(adapters, against, choice.testbed.subsystem if choice.testbed.is_simulated else None)
+    found = known_anomalies(adapters, against, choice.testbed.subsystem if choice.testbed.is_simulated else None)
+    if found.unexplained:
+        logger.warning("not compared, as nobody knows yet what it takes: %s", ", ".join(found.unexplained))
+    return found.known
 
 
 def _diagnosed(session: SingleRunSession, workload: Workload, known: Sequence[Known], *, every: bool) -> Diagnosed:

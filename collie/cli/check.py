@@ -59,7 +59,8 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
 
     Check an application file or its id, a workload file, the id of an anomaly, or perftest command lines. Several
     --perftest run at the same time. With --subsystem only the anomalies published for it count. Exit 1 if any is hit;
-    with --measure, if the example of any is not normal. Exit 4 if the application is too wide for an exact answer.
+    with --measure, if the example of any is not normal. Exit 4 if the application is too wide for an exact answer, or
+    if the campaign has anomalies that are not explained, with which nothing can be compared.
 
     \b
     collie check rpc-library --subsystem F
@@ -70,7 +71,7 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
         raise UsageError("name an application or a workload, or paste a command line after --perftest")
     if options["hosts"] and not options["measure"]:
         raise UsageError("--hosts is where examples run; give --measure with it")
-    known = known_anomalies(ADAPTERS, options["against"], options["subsystem"])
+    compared = known_anomalies(ADAPTERS, options["against"], options["subsystem"])
     asked: list[tuple[Application, tuple[str, ...]]] = [
         (application_named(ADAPTERS, name, options["space"]), ()) for name in names
     ]
@@ -78,20 +79,20 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
         asked.append(application_of_perftest(ADAPTERS, lines, options["space"]))
     checks, left_behind = [], False
     for application, remarks in asked:
-        advice = check(application, known)
+        advice = check(application, compared.known)
         measured = _measured(ctx, advice, options)
         checks.append((advice, measured.runs, remarks))
         for record in measured.safety:
             left_behind |= print_safety(record)
     if options["output"] == "json":
-        print_json(render_checks(options["against"], len(known), checks))
+        print_json(render_checks(options["against"], compared, checks))
     else:
-        click.echo("\n\n".join(render_advice(advice, len(known), runs, said) for advice, runs, said in checks))
+        click.echo("\n\n".join(render_advice(advice, compared, runs, said) for advice, runs, said in checks))
     if left_behind:
         return 3
     if any(_is_bad(advice, runs) for advice, runs, _ in checks):
         return 1
-    return 4 if any(advice.open for advice, _, _ in checks) else 0
+    return 4 if compared.unexplained or any(advice.open for advice, _, _ in checks) else 0
 
 
 def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> MeasuredHits:

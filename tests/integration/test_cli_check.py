@@ -29,7 +29,7 @@ def test_check_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
 
     document = json.loads(out)
     assert code == 1
-    assert list(document) == ["schema_version", "against", "known_anomalies", "checked"]
+    assert list(document) == ["schema_version", "against", "known_anomalies", "not_compared", "checked"]
     (checked,) = document["checked"]
     (hit,) = checked["hits"]
     assert (checked["application"], hit["anomaly"], hit["traffic"]) == ("parameter-server", "nsdi22-09", "tensors")
@@ -138,6 +138,27 @@ def test_an_application_that_is_not_decided_is_exit_4(tmp_path: Path, capsys: py
     assert (undecided["traffic"], undecided["undecided_after"]) == ("wide", QUESTION_STEPS)
 
 
+def test_what_could_not_be_compared_is_no_clean_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calm = tmp_path / "calm.yaml"
+    calm.write_text("title: plain writes\ntraffic: {bulk: {qps: {range: [1, 64]}, messages: [64KiB]}}\n")
+    campaign = str(tmp_path / "campaign")
+    with SqliteStore.create(Path(campaign), HEADER) as store:
+        store.add_anomaly(replace(ANOMALY, id="a1", mfs=Mfs((Condition("loopback", Op.EQUAL, True),))))
+        store.add_anomaly(replace(ANOMALY, id="a2", mfs=Mfs(())))
+        store.add_anomaly(replace(ANOMALY, id="a3", mfs=Mfs(()), same_as="a2"))
+
+    code, out, err = collie(capsys, "check", str(calm), "--against", campaign)
+    assert (code, err) == (4, "")
+    said = f"can hit none of 1 explained anomaly; 1 that is not explained was not compared: {campaign}/a2"
+    assert said in out.splitlines()
+    code, out, _ = collie(capsys, "check", str(calm), "--against", campaign, "--format", "json")
+    document = json.loads(out)
+    assert (code, document["known_anomalies"], document["not_compared"]) == (4, 1, [f"{campaign}/a2"])
+
+    calm.write_text("title: all\ntraffic: {bulk: {loopback: {values: [false, true]}}}\n")
+    assert collie(capsys, "check", str(calm), "--against", campaign)[0] == 1
+
+
 def test_an_application_that_is_too_wide_to_be_read_is_refused() -> None:
     with pytest.raises(ContentError, match="goes together is not decided: more than 10 combinations of values; say"):
         load_application("rpc-library", steps=10)
@@ -150,5 +171,6 @@ def test_an_anomaly_of_a_campaign_is_checked(
     assert run(["search", "--budget", "40m", "--seed", "1", "--campaign", "c"]) == 0
     capsys.readouterr()
     code, said, _ = collie(capsys, "check", "last/a1", "--against", "c")
-    assert code in (0, 1)
-    assert "c/a1" in said
+    assert code == 4, "its budget was too small to explain anything"
+    assert said.startswith("c/a1: ")
+    assert "not compared: c/a1, c/a2, c/a3" in said

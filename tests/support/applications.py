@@ -19,7 +19,7 @@ SPACE = load_space("nsdi22")
 
 @cache
 def published(subsystem: str | None = None) -> tuple[Known, ...]:
-    return checks.known_anomalies(ADAPTERS, "nsdi22", subsystem)
+    return checks.known_anomalies(ADAPTERS, "nsdi22", subsystem).known
 
 
 @cache

@@ -8,29 +8,30 @@ from typing import Any
 from collie.advise.change import SettingChange
 from collie.advise.check import Advice, Hit, OpenHit
 from collie.advise.overlap import is_ordered
+from collie.app.checks import Collection
 from collie.campaign.single_run import JudgedRun
 from collie.report.json.objects import SCHEMA_VERSION, Json, features, plain
 from collie.report.quantities import show
 from collie.workloads.application import Application, Sizes, Values
 from collie.workloads.feature import DERIVED
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes, format_sizes, format_value
+from collie.workloads.units import format_bytes, format_count, format_sizes, format_value
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
 """Runs before and after the advised change, by the position of the hit in the advice."""
 
 
-def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Sequence[str] = ()) -> str:
-    """Return the advice on one application. `compared` is the number of known anomalies."""
-    application = advice.application
-    of_all = f"of {compared} known anomal{'y' if compared == 1 else 'ies'}"
+def render_advice(advice: Advice, compared: Collection, measured: Measured, remarks: Sequence[str] = ()) -> str:
+    """Return the advice on one application."""
+    application, left_out = advice.application, compared.unexplained
+    of_all = f"of {format_count(len(compared.known), 'explained anomaly' if left_out else 'known anomaly')}"
     observed, unknown = ({each.known.id for each in some} for some in (advice.hits, advice.open))
     of_unknown = f"; of {len(unknown)} it is not known" if unknown else ""
     lines = [
         f"{application.id}: {application.title}",
         *(f"  note     {remark}" for remark in remarks),
-        f"can hit {len(observed) or 'none'} {of_all}{of_unknown}",
+        f"can hit {len(observed) or 'none'} {of_all}{of_unknown}{_not_compared(left_out)}",
     ]
     for place, hit in enumerate(advice.hits):
         lines += ["", *_hit(hit, application), *_measured(measured.get(place))]
@@ -49,6 +50,14 @@ def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Se
             for change in last.values()
         ]
     return "\n".join(lines)
+
+
+def _not_compared(unexplained: Sequence[str]) -> str:
+    if not unexplained:
+        return ""
+    one = len(unexplained) == 1
+    count = f"{len(unexplained)} that {'is' if one else 'are'} not explained {'was' if one else 'were'} not compared"
+    return f"; {count}: {', '.join(unexplained)}"
 
 
 def _open(left_open: OpenHit, application: Application) -> Iterator[str]:
@@ -150,12 +159,13 @@ def _fields(workload: Workload, base: Workload) -> str:
     return ", ".join(f"{name}: {format_value(workload.get(name))}" for name in differing)
 
 
-def render_checks(against: str, compared: int, checks: Sequence[tuple[Advice, Measured, Sequence[str]]]) -> Json:
+def render_checks(against: str, compared: Collection, checks: Sequence[tuple[Advice, Measured, Sequence[str]]]) -> Json:
     """Return the object of `collie check --format json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "against": against,
-        "known_anomalies": compared,
+        "known_anomalies": len(compared.known),
+        "not_compared": list(compared.unexplained),
         "checked": [_advice_json(*check) for check in checks],
     }
 

@@ -10,6 +10,7 @@ from collie.advise.box import closest
 from collie.advise.check import check
 from collie.advise.overlap import with_margin
 from collie.advise.solver import find
+from collie.app.checks import Collection
 from collie.content.spaces import load_space
 from collie.report.terminal.advice import render_advice
 from collie.workloads.application import Application, Sizes, Traffic
@@ -86,7 +87,9 @@ def test_what_an_application_keeps_is_not_changed() -> None:
 
     assert [change.dimension for change in kept.hits[0].changes] == ["qps"]
     assert (stuck.hits[0].changes, stuck.hits[0].pair, stuck.hits[0].changed, stuck.remedy) == ((), None, None, None)
-    assert "No changes were found after which it hits none" in render_advice(stuck, 1, {})
+    assert "No changes were found after which it hits none" in render_advice(
+        stuck, Collection((known("a", MANY, DEEP),)), {}
+    )
 
 
 def test_two_changes_are_advised_where_one_would_enter_another_anomaly() -> None:
@@ -105,7 +108,7 @@ def test_two_changes_are_advised_where_one_would_enter_another_anomaly() -> None
     (hit,) = advised.hits
 
     assert hit.changes == ()
-    text = render_advice(advised, 2, {})
+    text = render_advice(advised, Collection((read, single)), {})
     assert "  change   no single change leaves it without entering another\n" in text
     assert "  both     opcode WRITE (now READ) and wqe_batch 2 instead of 1" in text
     assert hit.pair is not None

@@ -62,7 +62,7 @@ def test_what_would_take_for_ever_is_not_decided_and_says_so(conditions: tuple[C
     assert [(each.known, each.steps) for each in found.open] == [(known, QUESTION_STEPS)]
     assert found.hits == ()
     assert found.remedy_undecided == QUESTION_STEPS
-    text = render_advice(found, 1, {})
+    text = render_advice(found, checks.Collection((known,)), {})
     assert "can hit none of 1 known anomaly; of 1 it is not known" in text
     assert "a1  It is slow\n  hit      not decided: more than 50,000 combinations of values; narrow the" in text
 
@@ -97,8 +97,10 @@ def test_hits_are_reported_although_their_changes_are_not_decided() -> None:
     undecided = [hit for hit in found.hits if hit.undecided]
     assert undecided
     assert set(hits(found)) <= set(hits(advice("rpc-library", "F")))
-    assert "  change   not decided: more than" in render_advice(found, 13, {})
-    assert "Changes after which it hits none of them: not decided" in render_advice(found, 13, {})
+    assert "  change   not decided: more than" in render_advice(found, checks.Collection(published("F")), {})
+    assert "Changes after which it hits none of them: not decided" in render_advice(
+        found, checks.Collection(published("F")), {}
+    )
 
 
 def test_a_budget_ends_after_its_last_step() -> None:
