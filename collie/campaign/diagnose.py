@@ -89,8 +89,8 @@ class Diagnosis:
         kept: changes that help but do not cure, which all of `changes` include.
         advised: the smallest change of the cheapest dimension that cures. Every larger one that ran cures, too.
         repeated: whether the advised change itself ran on two set-ups. Otherwise the largest of its dimension did.
-        untried: dimensions whose change to plain traffic is dearer than one that cures, or needs another set-up, and
-            was left out.
+        untried: dimensions whose change to plain traffic was left out, as one that cures is expected to cost less.
+        untried_apart: those of them whose change may cost less, but needs another set-up.
     """
 
     run: JudgedRun
@@ -99,6 +99,15 @@ class Diagnosis:
     advised: Change | None = None
     repeated: bool = False
     untried: tuple[str, ...] = ()
+    untried_apart: tuple[str, ...] = ()
+
+    @property
+    def cheaper(self) -> Change | None:
+        """The change of fewest steps that was normal, if it has fewer than the advised one, and ran less often."""
+        if self.advised is None:
+            return None
+        cheapest = min((each for each in self.changes if each.cures), key=_cheapest_first)
+        return cheapest if cheapest.steps < self.advised.steps else None
 
     @property
     def is_anomalous(self) -> bool:
@@ -176,7 +185,9 @@ def _advised(found: Diagnosis, start: Workload, left: Sequence[_Variant], space:
                     changes += yield from _smaller(cures[number:], start, space, again=False)
                 ranked = _ranked([*failed, *changes], advised)
                 untried = tuple(dict.fromkeys(each.dimension for each in left))
-                return Diagnosis(found.run, ranked, found.kept, advised, advised is tried[0], untried)
+                dearer = {each.dimension for each in left if _is_phase(each, start, space)}
+                apart = tuple(name for name in untried if name not in dearer)
+                return Diagnosis(found.run, ranked, found.kept, advised, advised is tried[0], untried, apart)
         if not left:
             return Diagnosis(found.run, _ranked([*failed, *changes], None), found.kept)
         runs = yield Batch(_workloads(left))

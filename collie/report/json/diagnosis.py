@@ -17,6 +17,7 @@ def render_diagnosis(diagnosed: Diagnosed) -> Json:
         "changes": [_change(each) for each in found.changes],
         "advised": _change(found.advised) if found.advised else None,
         "untried": list(found.untried),
+        "untried_apart": list(found.untried_apart),
         "discriminating_counters": plain(diagnosed.telling),
         "hint": diagnosed.hint,
         "known": [{"id": each.id, "sentence": each.sentence, "remedy": each.cure or None} for each in diagnosed.known],

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from collie.advise.corners import Corner
 from collie.app.diagnoses import Diagnosed, DiagnosedApplication
-from collie.campaign.diagnose import Change, changed_values
+from collie.campaign.diagnose import Change, Diagnosis, changed_values
 from collie.campaign.single_run import JudgedRun
 from collie.detect.reading import reading_of
 from collie.ports import Measured
@@ -71,7 +71,7 @@ def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
             yield f"likely: {diagnosed.hint}"
         for known in diagnosed.known:
             yield f"known as {known.id}: {known.sentence}{f'; remedy: {known.cure}' if known.cure else ''}"
-        yield _advice(diagnosed)
+        yield from _advice(found)
     yield Text(f"{runs(diagnosed.runs)}, {format_seconds(diagnosed.elapsed_seconds)} of testbed time", "dim")
 
 
@@ -89,11 +89,10 @@ def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
     width = max(len(told) for told, _, _ in rows)
     for told, outcome, change in rows:
         yield Text(f"    {told:{width}}  {outcome}", "green" if change.cures else "dim")
-    if found.untried:
-        yield Text(
-            f"    not tried, because one that cures is cheaper or needs no other set-up: {', '.join(found.untried)}",
-            "dim",
-        )
+    if dearer := [name for name in found.untried if name not in found.untried_apart]:
+        yield Text(f"    not tried, as they would likely cost more: {', '.join(dearer)}", "dim")
+    if found.untried_apart:
+        yield Text(f"    not tried, as they need another set-up: {', '.join(found.untried_apart)}", "dim")
     if (more := len(found.changes) - len(rows)) > 0:
         yield Text(f"    and {more} more, see --format json", "dim")
 
@@ -118,12 +117,17 @@ def _outcome(change: Change, before: float | None) -> str:
     return f"{verdict.symptom.words if verdict.symptom else verdict.outcome}, {verdict.figure}, {rate(delivered)}"
 
 
-def _advice(diagnosed: Diagnosed) -> Line:
-    found = diagnosed.diagnosis
+def _advice(found: Diagnosis) -> Iterator[Line]:
     if found.advised is None:
-        return Text("no change made it normal twice", "bold yellow")
+        yield Text("no change made it normal twice", "bold yellow")
+        return
     changes = (*found.kept, found.advised)
     starts = (found.run.workload, *(each.run.workload for each in found.kept))
     told = " and ".join(_told(before, change) for before, change in zip(starts, changes, strict=True))
     repeated = "normal on two set-ups" if found.repeated else "normal, as every larger step, the largest on two set-ups"
-    return Text(f"the cheapest change: {told} ({repeated})", "bold green")
+    which = "the surest change that was tried" if found.cheaper else "the cheapest change that was tried"
+    yield Text(f"{which}: {told} ({repeated})", "bold green")
+    if found.cheaper:
+        yield f"cheaper, and not tried again: {_told(starts[-1], found.cheaper)}"
+    if found.untried:
+        yield Text("`--every-change` tries all", "dim")

@@ -18,21 +18,11 @@ from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
+from tests.support.diagnoses import at_least, diagnosed
 from tests.support.extractions import planted_at
 from tests.support.planted import HEADER, LOOPBACK, SPACE
 
 PLAIN = SPACE.base
-
-
-def at_least(**limits: int) -> Mfs:
-    return Mfs(tuple(Condition(name, Op.AT_LEAST, value) for name, value in limits.items()))
-
-
-def diagnosed(workload: Workload, *planted: Planted, every: bool = False) -> tuple[Diagnosis, list[Workload]]:
-    """Return the diagnosis, and the workloads that ran in order."""
-    store = MemoryStore(HEADER)
-    session = SingleRunSession(FakeTestbed(planted), store, SPACE, Thresholds(), Calibration(), ListSink())
-    return drive(session, workload, every=every), [record.workload for record in store.runs()]
 
 
 def curing(found: Diagnosis) -> list[str]:
@@ -170,6 +160,26 @@ def test_changes_dearer_than_one_that_cures_are_left_out_unless_every_one_is_wan
     assert every.advised.run.workload == found.advised.run.workload  # the cheapest change is the same
     assert {each.qps for each in ran} == {2048}
     assert len({each.qps for each in all_ran} - {2048, PLAIN.qps}) > 0, "smaller steps of the others are tried, too"
+
+
+def test_what_was_left_out_for_its_set_up_is_told_apart() -> None:
+    workload = PLAIN.with_(qps=2048, wqe_batch=8, loopback=True, mtu=1024)
+    found, _ = diagnosed(workload, Planted(at_least(qps=64, wqe_batch=4)))
+    assert {"qps", "mtu"} <= set(found.untried)
+    assert found.untried_apart == ("mtu",)
+
+
+def test_a_change_that_took_fewer_steps_than_the_advised_one_is_named() -> None:
+    """The switch is expected to cost less than half of the ladder, and turns out to be dearer than one step."""
+    workload = PLAIN.with_(qps=320, loopback=True)
+    found, _ = diagnosed(workload, Planted(Mfs((*LOOPBACK.conditions, *at_least(qps=240).conditions))), every=True)
+    assert found.advised is not None
+    assert found.advised.dimension == "loopback"
+    assert found.cheaper is not None
+    assert (found.cheaper.dimension, found.cheaper.cures) == ("qps", True)
+    assert found.cheaper.steps < found.advised.steps
+    dear, _ = diagnosed(workload, Planted(Mfs((*LOOPBACK.conditions, *at_least(qps=64).conditions))), every=True)
+    assert dear.cheaper is None
 
 
 class Lucky(FakeTestbed):
