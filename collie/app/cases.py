@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from collie.app.adapters import Adapters
 from collie.campaign.choice import SearchChoice, TestbedChoice
@@ -35,29 +35,39 @@ _OF_A_SEARCH = re.compile(r"a\d{1,6}")
 WORKLOAD_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
-def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
-    """Find a workload file, a point of the released prototype, or the workload of an anomaly (`case_named`).
+class NamedWorkload(NamedTuple):
+    """A workload to run.
 
-    Return the choice of its search, if any, and a function that loads the workload for a space.
+    Attributes:
+        choice: that of the search that found it, if any.
+        load: loads the workload for a space.
+        hint: the likely cause that a campaign has on record for it, or empty.
     """
+
+    choice: SearchChoice | None
+    load: Callable[[Space], Workload]
+    hint: str = ""
+
+
+def workload_named(adapters: Adapters, name: str) -> NamedWorkload:
+    """Find a workload file, a point of the released prototype, or the workload of an anomaly (`case_named`)."""
     if Path(name).suffix in WORKLOAD_SUFFIXES:
-        return None, partial(adapters.content.workload, Path(name))
+        return NamedWorkload(None, partial(adapters.content.workload, Path(name)))
     if _is_prototype(name):
         workload, _ = _prototype(adapters, name)
-        return None, lambda _space: workload
+        return NamedWorkload(None, lambda _space: workload)
     named = case_named(adapters, name)
     if named.case.on is not None:
         logger.warning("%s shows only on a set-up for other workloads, too; `collie reproduce` makes it", name)
-    return named.choice, lambda _space: named.case.workload
+    is_of_campaign = "/" in name and not name.endswith(BUNDLE_SUFFIX)
+    return NamedWorkload(named.choice, lambda _space: named.case.workload, named.likely if is_of_campaign else "")
 
 
-def workload_given(
-    adapters: Adapters, name: str | None, line: str | None
-) -> tuple[SearchChoice | None, Callable[[Space], Workload]]:
+def workload_given(adapters: Adapters, name: str | None, line: str | None) -> NamedWorkload:
     """Return what `workload_named` does, for a name or else a perftest command line. Without both: plain traffic."""
     if name is not None:
         return workload_named(adapters, name)
-    return None, lambda space: space.base if line is None else workload_of_perftest(line, space)
+    return NamedWorkload(None, lambda space: space.base if line is None else workload_of_perftest(line, space))
 
 
 def workload_of_perftest(line: str, space: Space) -> Workload:

@@ -34,6 +34,7 @@ class Diagnosed:
             conditions of the first known anomaly, or of the changes that cure.
         known: known anomalies whose conditions the workload meets.
         runs, elapsed_seconds: what it took on the testbed, plain siblings included.
+        recorded_hint: the cause that the campaign of the workload has on record, from many more runs, or empty.
     """
 
     diagnosis: Diagnosis
@@ -43,6 +44,7 @@ class Diagnosed:
     runs: int
     elapsed_seconds: float
     safety: SafetyRecord | None
+    recorded_hint: str = ""
 
 
 @dataclass(frozen=True)

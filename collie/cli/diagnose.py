@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -70,11 +71,12 @@ def command(
         raise UsageError("name one workload, or paste one command line after --perftest")
     if name is not None and names_application(ADAPTERS, name):
         return _application(ctx, name, against, output, every=every_change)
-    then, load = cases.workload_given(ADAPTERS, name, line)
-    choice = rerun_choice(then or SearchChoice(), ctx)
-    workload = load(inputs.narrowed_space_of(ADAPTERS, choice))
+    given = cases.workload_given(ADAPTERS, name, line)
+    choice = rerun_choice(given.choice or SearchChoice(), ctx)
+    workload = given.load(inputs.narrowed_space_of(ADAPTERS, choice))
     with ConsoleProgress() as progress:
         diagnosed = diagnose_workload(ADAPTERS, choice, workload, against, progress, every=every_change)
+    diagnosed = replace(diagnosed, recorded_hint=given.hint)
     if output == "json":
         print_json(with_safety(diagnosis_json(diagnosed), diagnosed.safety))
     else:

@@ -62,11 +62,11 @@ def command(
     """
     if not names and not lines:
         raise UsageError("name a workload, or paste a command line after --perftest")
-    named = [(name, *cases.workload_named(ADAPTERS, name)) for name in names]
-    choices = [(name, rerun_choice(then, ctx)) for name, then, _ in named if then is not None]
+    named = [(name, cases.workload_named(ADAPTERS, name)) for name in names]
+    choices = [(name, rerun_choice(each.choice, ctx)) for name, each in named if each.choice is not None]
     choice = cases.common_choice(choices) if choices else rerun_choice(SearchChoice(), ctx)
     space = inputs.narrowed_space_of(ADAPTERS, choice)
-    asked = [load(space) for _, _, load in named] + [cases.workload_of_perftest(line, space) for line in lines]
+    asked = [each.load(space) for _, each in named] + [cases.workload_of_perftest(line, space) for line in lines]
     if values := fixed_values(fixes):
         asked = [cases.with_values(each, values, space) for each in asked]
     with sessions.open_session(ADAPTERS, choice, Silence()) as session:

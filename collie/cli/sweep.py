@@ -84,10 +84,10 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     against = _against(options, paths)
     record = next((path for path in paths if path.suffix.lower() == ".json"), paths[0].with_suffix(".json"))
     earlier = _earlier(record, resume=options["resume"])
-    then, load = cases.workload_given(ADAPTERS, options["name"], options["line"])
-    choice = rerun_choice(then or SearchChoice(), ctx)
+    given = cases.workload_given(ADAPTERS, options["name"], options["line"])
+    choice = rerun_choice(given.choice or SearchChoice(), ctx)
     fixes = fixed_values(options["fixes"])
-    base = load(inputs.narrowed_space_of(ADAPTERS, choice)).with_(**fixes)
+    base = given.load(inputs.narrowed_space_of(ADAPTERS, choice)).with_(**fixes)
     wanted = SweepChoice(
         options["x"], options["y"], base, tuple(fixes), options["halvings"], record, against.path if against else None
     )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
+from collie.store.sqlite import SqliteStore
+from collie.testing.store_suite import ANOMALY, HEADER
+from collie.wiring import ADAPTERS
 from collie.workloads.workload import FIELD_NAMES
 
 
@@ -58,6 +63,17 @@ def test_the_hint_agrees_with_the_known_anomaly(capsys: pytest.CaptureFixture[st
     assert "\nmoved most against healthy traffic: ack_engine_busy (acknowledgement unit" in text
     assert "\nlikely: answers to short messages hold up long ones that arrive, so" in text
     assert "\nknown as nsdi22-10: " in text
+
+
+def test_an_anomaly_of_a_campaign_has_its_recorded_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    found = replace(ANOMALY, workload=ADAPTERS.content.reference("nsdi22-13").trigger, hint="what the search found")
+    header = replace(HEADER, settings=SearchChoice().to_settings())
+    with SqliteStore.create(Path("c"), header) as store:
+        store.add_anomaly(found)
+    assert run(["diagnose", "c/a1"]) == 0
+    assert "\nlikely: what the search found\nin this run: loopback traffic competes" in capsys.readouterr().out
+    assert run(["diagnose", "c/a1", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recorded_hint"] == found.hint
 
 
 def test_changes_that_are_left_out_are_named_and_tried_on_demand(capsys: pytest.CaptureFixture[str]) -> None:

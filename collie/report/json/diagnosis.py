@@ -20,6 +20,7 @@ def render_diagnosis(diagnosed: Diagnosed) -> Json:
         "untried_apart": list(found.untried_apart),
         "discriminating_counters": plain(diagnosed.telling),
         "hint": diagnosed.hint,
+        "recorded_hint": diagnosed.recorded_hint,
         "known": [{"id": each.id, "sentence": each.sentence, "remedy": each.cure or None} for each in diagnosed.known],
         "runs": diagnosed.runs,
         "elapsed_seconds": plain(diagnosed.elapsed_seconds),

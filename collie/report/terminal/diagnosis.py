@@ -67,12 +67,19 @@ def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
         if diagnosed.telling:
             moved = ", ".join(f"{each.counter} ({each.component}, {times(each.factor)})" for each in diagnosed.telling)
             yield f"moved most against healthy traffic: {moved}"
-        if diagnosed.hint:
-            yield f"likely: {diagnosed.hint}"
+        yield from _hints(diagnosed)
         for known in diagnosed.known:
             yield f"known as {known.id}: {known.sentence}{f'; remedy: {known.cure}' if known.cure else ''}"
         yield from _advice(found)
     yield Text(f"{runs(diagnosed.runs)}, {format_seconds(diagnosed.elapsed_seconds)} of testbed time", "dim")
+
+
+def _hints(diagnosed: Diagnosed) -> Iterator[str]:
+    recorded, now = diagnosed.recorded_hint, diagnosed.hint
+    if recorded or now:
+        yield f"likely: {recorded or now}"
+    if recorded and now and now != recorded:
+        yield f"in this run: {now}"
 
 
 def _changes(diagnosed: Diagnosed) -> Iterator[Line]:

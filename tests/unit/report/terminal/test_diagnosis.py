@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from collie.app.diagnoses import Diagnosed
 from collie.campaign.diagnose import Diagnosis
 from collie.report.terminal.diagnosis import render_diagnosis
@@ -13,6 +15,22 @@ from tests.support.planted import LOOPBACK, SPACE
 
 def lines(found: Diagnosis) -> list[str]:
     return render_diagnosis(Diagnosed(found, (), "", (), 1, 1.0, None)).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "said"),
+    [
+        ("", "PCIe", ["likely: PCIe"]),
+        ("PCIe", "PCIe", ["likely: PCIe"]),
+        ("PCIe", "the packet engine", ["likely: PCIe", "in this run: the packet engine"]),
+        ("PCIe", "", ["likely: PCIe"]),
+        ("", "", []),
+    ],
+)
+def test_the_recorded_cause_is_told_before_that_of_this_run(recorded: str, now: str, said: list[str]) -> None:
+    found, _ = diagnosed(SPACE.base.with_(loopback=True), Planted(LOOPBACK))
+    text = render_diagnosis(Diagnosed(found, (), now, (), 1, 1.0, None, recorded)).splitlines()
+    assert [line for line in text if line.startswith(("likely", "in this run"))] == said
 
 
 def test_a_change_is_not_called_the_cheapest_if_another_took_fewer_steps() -> None:
