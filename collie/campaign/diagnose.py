@@ -16,6 +16,7 @@ Method.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -48,6 +49,9 @@ _SWITCH_STEPS = 4
 """Steps that a value without order takes, because it needs code for another operation or another place of memory."""
 _TRANSPORT_STEPS = 8
 """The same for another transport or operation."""
+_CLEAR_SHARE = 0.1
+_CLEAR_FACTOR = 2.0
+"""Differences of two severities that are no noise, one of which a change that helps makes (as `detect.reading`)."""
 _TRANSPORT = frozenset({"qp_type", "opcode", "more_opcodes"})
 
 
@@ -91,6 +95,7 @@ class Diagnosis:
         repeated: whether the advised change itself ran on two set-ups. Otherwise the largest of its dimension did.
         untried: dimensions whose change to plain traffic was left out, as one that cures is expected to cost less.
         untried_apart: those of them whose change may cost less, but needs another set-up.
+        unjudged: dimensions whose change ran, and has no conclusive verdict. It is not among `changes`.
     """
 
     run: JudgedRun
@@ -100,6 +105,15 @@ class Diagnosis:
     repeated: bool = False
     untried: tuple[str, ...] = ()
     untried_apart: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+    def helps(self, change: Change) -> bool:
+        """Whether a change leaves clearly less of the severity that there is with those in `kept`."""
+        before = self.kept[-1].run.verdict if self.kept else self.run.verdict
+        if before is None or change.severity is None:
+            return False
+        clear = max(before.severity / _CLEAR_FACTOR, before.severity - _CLEAR_SHARE)
+        return change.severity < before.severity and change.severity <= clear
 
     @property
     def cheaper(self) -> Change | None:
@@ -187,9 +201,11 @@ def _advised(found: Diagnosis, start: Workload, left: Sequence[_Variant], space:
                 untried = tuple(dict.fromkeys(each.dimension for each in left))
                 dearer = {each.dimension for each in left if _is_phase(each, start, space)}
                 apart = tuple(name for name in untried if name not in dearer)
-                return Diagnosis(found.run, ranked, found.kept, advised, advised is tried[0], untried, apart)
+                left_open = _unjudged([*failed, *changes])
+                return Diagnosis(found.run, ranked, found.kept, advised, advised is tried[0], untried, apart, left_open)
         if not left:
-            return Diagnosis(found.run, _ranked([*failed, *changes], None), found.kept)
+            changes = [*failed, *changes]
+            return Diagnosis(found.run, _ranked(changes, None), found.kept, unjudged=_unjudged(changes))
         runs = yield Batch(_workloads(left))
         failed, changes = [*failed, *changes], [_measured(each, run) for each, run in zip(left, runs, strict=True)]
         left = []
@@ -242,13 +258,22 @@ def _simpler(dimension: Dimension, now: Any) -> Iterable[Any]:
 
 
 def _variant(workload: Workload, dimension: Dimension, value: Any, space: Space) -> _Variant | None:
-    """Return the workload with another value, and with what has to follow. None if it cannot have that value."""
+    """Return the workload with another value, and with what has to follow. None if it cannot have that value.
+
+    None if it would offer more load, too: nobody mends what is slow by asking for more.
+    """
     name = dimension.name
     for other in _changed(workload, name, value, space):
-        if other is not None and other.get(name) == value and space.allows(other):
+        if other is None or _load(other) > _load(workload):
+            continue
+        if other.get(name) == value and space.allows(other):
             also = tuple(each for each in space.dimensions if each != name and other.get(each) != workload.get(each))
             return _Variant(name, also, other, _steps(workload, other, space))
     return None
+
+
+def _load(workload: Workload) -> float:
+    return workload.offered_bps or math.inf  # 0 is full send queues
 
 
 def _changed(workload: Workload, name: str, value: Any, space: Space) -> Iterator[Workload | None]:
@@ -362,6 +387,11 @@ def _ranked(changes: Sequence[Change], advised: Change | None) -> tuple[Change, 
         first = [advised, *(each for each in first if each.dimension != advised.dimension)]
     rest = [each for each in changes if not each.cures and each.severity is not None]
     return (*first, *sorted(rest, key=lambda each: (each.severity or 0.0, each.steps)))
+
+
+def _unjudged(changes: Sequence[Change]) -> tuple[str, ...]:
+    judged = {each.dimension for each in changes if each.severity is not None}
+    return tuple(dict.fromkeys(each.dimension for each in changes if each.dimension not in judged))
 
 
 def changed_values(before: Workload, change: Change) -> Mapping[str, tuple[Any, Any]]:

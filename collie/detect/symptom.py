@@ -162,8 +162,8 @@ _FIGURES = {
     Symptom.RETRANSMISSION: "{:.1%} of the packets",
     Symptom.UNFAIRNESS: "{:.1%} less than the mean",
     Symptom.STALL: "{share} of the window",
-    Symptom.LATENCY: "{share} of the latency",
+    Symptom.LATENCY: "waiting is {share} of the latency",
     Symptom.VICTIM_LOSS: "{share} of its throughput",
-    Symptom.VICTIM_LATENCY: "{share} of the latency",
+    Symptom.VICTIM_LATENCY: "waiting is {share} of the latency",
 }
 """The figure of each symptom in the words of its reason."""

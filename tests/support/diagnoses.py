@@ -10,6 +10,7 @@ from collie.detect.thresholds import Thresholds
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 from tests.support.planted import HEADER, SPACE
 
@@ -18,8 +19,10 @@ def at_least(**limits: int) -> Mfs:
     return Mfs(tuple(Condition(name, Op.AT_LEAST, value) for name, value in limits.items()))
 
 
-def diagnosed(workload: Workload, *planted: Planted, every: bool = False) -> tuple[Diagnosis, list[Workload]]:
+def diagnosed(
+    workload: Workload, *planted: Planted, every: bool = False, space: Space = SPACE
+) -> tuple[Diagnosis, list[Workload]]:
     """Return the diagnosis, and the workloads that ran in order."""
     store = MemoryStore(HEADER)
-    session = SingleRunSession(FakeTestbed(planted), store, SPACE, Thresholds(), Calibration(), ListSink())
+    session = SingleRunSession(FakeTestbed(planted), store, space, Thresholds(), Calibration(), ListSink())
     return drive(session, workload, every=every), [record.workload for record in store.runs()]

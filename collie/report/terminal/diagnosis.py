@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from rich.text import Text
 
@@ -13,7 +13,7 @@ from collie.campaign.single_run import JudgedRun
 from collie.detect.reading import reading_of
 from collie.ports import Measured
 from collie.report.quantities import rate, runs, show, times
-from collie.report.terminal.summary import Line, failure_lines, styled, traffic, verdict_lines
+from collie.report.terminal.summary import Line, differing, failure_lines, styled, traffic, verdict_lines
 from collie.workloads.units import format_seconds
 from collie.workloads.workload import Workload
 
@@ -57,7 +57,7 @@ def _verdict(run: JudgedRun) -> str:
 
 def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
     found = diagnosed.diagnosis
-    yield Text(traffic(found.run), "bold")
+    yield Text(traffic(found.run, _accounted(found)), "bold")
     yield from verdict_lines(found.run.verdict)
     yield from failure_lines(found.run.result)
     if found.is_anomalous:
@@ -82,26 +82,50 @@ def _hints(diagnosed: Diagnosed) -> Iterator[str]:
         yield f"in this run: {now}"
 
 
+def _accounted(found: Diagnosis) -> set[str]:
+    """Return the dimensions of which a diagnosis says what changing them does, or why it was not tried."""
+    return {*(each.dimension for each in (*found.kept, *found.changes)), *found.untried, *found.unjudged}
+
+
 def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
     found = diagnosed.diagnosis
     start, now = found.run.workload, _delivered(found.run)
     for change in found.kept:
-        yield f"{_told(start, change)} helps, and something else is slow as well: {_outcome(change, now)}"
+        yield f"{_told(start, change)} helps most, and something else is slow as well: {_outcome(change, now)}"
         start = change.run.workload
-    rows = [(_told(start, each), _outcome(each, now), each) for each in found.changes[:_MOST_ROWS]]
-    if not rows:
-        yield "no change of one dimension could be measured"
-        return
-    yield Text(f"with {'these and ' if found.kept else ''}one change at a time, what helps most first", "bold")
-    width = max(len(told) for told, _, _ in rows)
-    for told, outcome, change in rows:
-        yield Text(f"    {told:{width}}  {outcome}", "green" if change.cures else "dim")
-    if dearer := [name for name in found.untried if name not in found.untried_apart]:
-        yield Text(f"    not tried, as they would likely cost more: {', '.join(dearer)}", "dim")
-    if found.untried_apart:
-        yield Text(f"    not tried, as they need another set-up: {', '.join(found.untried_apart)}", "dim")
-    if (more := len(found.changes) - len(rows)) > 0:
+    cures = [each for each in found.changes if each.cures]
+    helpful = [each for each in found.changes if not each.cures and found.helps(each)]
+    rows = helpful[:_MOST_ROWS]
+    width = max((len(_told(start, each)) for each in (*cures, *rows)), default=0)
+    for some, what, style in ((cures, "it is normal", "green"), (rows, "it is better", "dim")):
+        if some:
+            yield Text(f"with {'these and ' if found.kept else ''}one change at a time, {what}", "bold")
+        for each in some:
+            yield Text(f"    {_told(start, each):{width}}  {_outcome(each, now)}", style)
+    if (more := len(helpful) - len(rows)) > 0:
         yield Text(f"    and {more} more, see --format json", "dim")
+    if not found.changes:
+        yield "no change of one dimension could be measured"
+    yield from _others(found, {each.dimension for each in (*cures, *helpful)})
+
+
+def _others(found: Diagnosis, helping: Collection[str]) -> Iterator[Line]:
+    """Yield what becomes of the dimensions without a row, each kind in one line."""
+    useless = dict.fromkeys(each.dimension for each in found.changes if each.dimension not in helping)
+    accounted = _accounted(found)
+    untried = [name for name in found.untried if name not in {*helping, *useless}]
+    for names, why in (
+        (useless, "hardly helps, if at all"),
+        (
+            [name for name in untried if name not in found.untried_apart],
+            "not tried, as it would likely cost more",
+        ),
+        ([name for name in untried if name in found.untried_apart], "not tried, as it needs another set-up"),
+        (found.unjudged, "tried, and could not be judged"),
+        ([name for name in differing(found.run) if name not in accounted], "no simpler value in the space"),
+    ):
+        if names:
+            yield Text(f"{why}: {', '.join(names)}", "dim")
 
 
 def _delivered(run: JudgedRun) -> float | None:

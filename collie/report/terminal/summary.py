@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -52,6 +52,8 @@ _NOT_CONFIRMED = {
 }
 _SIZES = ("qps", "messages")
 """Fields without which no workload can be pictured. They are named even where they are plain."""
+_LEADING = ("qp_type", "opcode", "more_opcodes")
+"""Fields that a headline begins with."""
 
 
 def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
@@ -210,16 +212,24 @@ def _capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def traffic(judged: JudgedRun) -> str:
-    """Return the transport and sizes of a run, and its differences from plain traffic that can act on it."""
+def differing(judged: JudgedRun) -> list[str]:
+    """Return the fields of a run that differ from plain traffic and can act on it."""
+    workload, sibling = judged.workload, judged.sibling
+    return [name for name in FIELD_NAMES if workload.get(name) != sibling.get(name) and has_effect(name, workload)]
+
+
+def traffic(judged: JudgedRun, also: Collection[str] = ()) -> str:
+    """Return the transport and sizes of a run, and its differences from plain traffic that can act on it.
+
+    Fields in `also` are named even where they are those of plain traffic.
+    """
     workload, sibling = judged.workload, judged.sibling
     differences = [
-        f"{name} {show(name, workload.get(name))} (plain {show(name, sibling.get(name))})"
-        for name in FIELD_NAMES
-        if workload.get(name) != sibling.get(name) and has_effect(name, workload)
+        f"{name} {show(name, workload.get(name))} (plain {show(name, sibling.get(name))})" for name in differing(judged)
     ]
     opcodes = "/".join(workload.opcodes)
-    named = (*_SIZES, "offered_bps") if workload.offered_bps else _SIZES
+    sizes = (*_SIZES, "offered_bps") if workload.offered_bps else _SIZES
+    named = [*sizes, *(name for name in FIELD_NAMES if name in also and name not in (*sizes, *_LEADING))]
     plain = [f"{name} {show(name, workload.get(name))}" for name in named if workload.get(name) == sibling.get(name)]
     return f"{', '.join([f'{workload.qp_type} {opcodes}', *plain])}: {', '.join(differences) or 'plain traffic'}"
 

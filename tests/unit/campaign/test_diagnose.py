@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from collie.app.diagnoses import drive
 from collie.campaign.diagnose import Diagnosis, changed_values, suspected_set
 from collie.campaign.single_run import SingleRunSession
+from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
@@ -180,6 +183,26 @@ def test_a_change_that_took_fewer_steps_than_the_advised_one_is_named() -> None:
     assert found.cheaper.steps < found.advised.steps
     dear, _ = diagnosed(workload, Planted(Mfs((*LOOPBACK.conditions, *at_least(qps=64).conditions))), every=True)
     assert dear.cheaper is None
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_more_load_is_never_tried(every: bool) -> None:
+    space = load_space("offered-load")
+    light = space.base.with_(offered_bps=2_000_000_000, qps=512, loopback=True)
+    found, ran = diagnosed(light, Planted(at_least(qps=1)), every=every, space=space)
+    assert found.is_anomalous
+    assert len(found.changes) > 3
+    assert {each.offered_bps for each in ran} <= {1_000_000_000, 2_000_000_000}
+
+
+def test_a_change_helps_if_it_leaves_clearly_less() -> None:
+    two = (Planted(at_least(qps=64), severity=0.5), Planted(LOOPBACK, severity=0.45))
+    found, _ = diagnosed(PLAIN.with_(qps=512, loopback=True), *two)
+    (little,) = found.kept
+    assert little.run.verdict is not None
+    much = replace(little, run=replace(little.run, verdict=replace(little.run.verdict, severity=0.25)))
+    alone = replace(found, kept=())
+    assert (little.severity, alone.helps(little), alone.helps(much)) == (0.45, False, True)
 
 
 class Lucky(FakeTestbed):

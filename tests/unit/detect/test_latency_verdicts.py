@@ -48,7 +48,7 @@ def test_a_late_run_names_both_latencies_and_the_share_that_is_waiting() -> None
     words = "99% of the messages of flow a-b complete within 300 us, those of the plain sibling within 30 us"
     assert words in found.reason
     assert found.severity == pytest.approx(0.9)
-    assert found.figure == "90% of the latency"
+    assert found.figure == "waiting is 90% of the latency"
     assert found.margin == pytest.approx(10 / 4)
     later = verdict(of("a-b", 10e-6, 0.3))
     assert later.reason.endswith(": waiting is over 99% of the latency")

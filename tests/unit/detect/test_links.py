@@ -55,7 +55,7 @@ def test_the_slowest_link_is_named_with_both_latencies() -> None:
     assert "link a-c is slow: half of the messages of plain traffic complete within 50 us" in found.reason
     assert "at the calibration within 10 us" in found.reason
     assert found.severity == pytest.approx(0.8)
-    assert found.figure == "80% of the latency"
+    assert found.figure == "waiting is 80% of the latency"
     assert found.margin == pytest.approx(2.5)
     assert found.host == "c"
     assert late_as_well(found).reason == f"the plain sibling is as late: {found.reason}"

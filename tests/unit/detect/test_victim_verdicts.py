@@ -97,7 +97,7 @@ def test_a_victim_is_late_against_one_beside_plain_traffic(latency: Latency | No
     assert found.symptom is (Symptom.VICTIM_LATENCY if is_late else None)
     if is_late:
         assert "beside its plain sibling" in found.reason
-        assert found.figure == f"{found.severity:.0%} of the latency"
+        assert found.figure == f"waiting is {found.severity:.0%} of the latency"
     else:
         assert found.is_normal
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collie.app.diagnoses import Diagnosed
@@ -15,6 +17,31 @@ from tests.support.planted import LOOPBACK, SPACE
 
 def lines(found: Diagnosis) -> list[str]:
     return render_diagnosis(Diagnosed(found, (), "", (), 1, 1.0, None)).splitlines()
+
+
+def test_what_cures_helps_and_does_nothing_are_told_apart() -> None:
+    both = Mfs((*at_least(qps=64).conditions, *at_least(wqe_batch=8).conditions))
+    planted = (Planted(both, severity=0.8), Planted(at_least(qps=64, sge_count=2), severity=0.3))
+    workload = SPACE.base.with_(qps=512, wqe_batch=16, sge_count=4, mrs_per_qp=4, mtu=1024)
+    found, _ = diagnosed(workload, *planted, every=True)
+    headline, *text = lines(replace(found, untried=("mtu",), untried_apart=("mtu",), unjudged=("memory",)))
+    assert "wqe_batch 16" in headline
+    cures, better = (text.index(f"with one change at a time, it is {how}") for how in ("normal", "better"))
+    assert [line.split()[0] for line in text[cures + 1 : better]] == ["qps"]
+    useless = next(place for place, line in enumerate(text) if line.startswith("hardly helps, if at all: "))
+    assert {line.split()[0] for line in text[better + 1 : useless]} == {"wqe_batch"}
+    assert {"sge_count", "mrs_per_qp"} <= set(text[useless].partition(": ")[2].split(", "))
+    assert "tried, and could not be judged: memory" in text
+
+
+def test_every_difference_in_the_headline_is_accounted_for() -> None:
+    """The plain sibling may differ where the space has no plainer value, and an application keeps some."""
+    found, _ = diagnosed(SPACE.base.with_(loopback=True, mtu=1024), Planted(LOOPBACK))
+    apart = replace(found, untried=(), untried_apart=())
+    headline, *text = lines(apart)
+    assert "mtu 1024 (plain 4096)" in headline
+    assert "no simpler value in the space: mtu" in text
+    assert "not tried, as it needs another set-up: mtu" in lines(found)
 
 
 @pytest.mark.parametrize(
