@@ -57,9 +57,11 @@ def command(
     """Find out why a workload is slow: which dimension costs how much, and the cheapest change that mends it.
 
     Measures the workload, then the workload with one dimension after another changed towards plain traffic, as phases
-    of few set-ups, the cheapest change first. What is dearer than a change that cures is left out. WORKLOAD is named as
-    for `collie measure`. Of an application, the workloads that known anomalies name and the heaviest ones are measured,
-    and the worst of each kind of traffic is diagnosed within its values. Exits 4 when nothing could be judged.
+    of few set-ups, the cheapest change first: the one that takes the fewest steps from the values of this workload.
+    `collie check` counts the steps by which the limits of an application move, so that none of its workloads meets the
+    conditions. What is dearer than a change that cures is left out. WORKLOAD is named as for `collie measure`. Of an
+    application, the workloads that known anomalies name and the heaviest ones are measured, and the worst of each kind
+    of traffic is diagnosed within its values. Exits 4 when nothing could be judged.
 
     \b
     collie diagnose nsdi22-04

@@ -51,6 +51,17 @@ def test_check_prints_the_changes_to_make(capsys: pytest.CaptureFixture[str]) ->
     assert "outside the application: raise the Ethernet MTU" in out
 
 
+def test_check_says_what_its_cheapest_change_minimises(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = collie(capsys, "check", "rpc-library", "--subsystem", "F")
+    assert out.splitlines()[2] == "the cheapest change moves the limits of the application by the fewest steps"
+    assert "  change   wqe_batch at most 16 (now up to 64); gives up 29% of its values\n" in out
+    assert "  or       opcode WRITE (now SEND)\n" in out, "it gives up all, which the change itself says"
+
+    calm = tmp_path / "calm.yaml"
+    calm.write_text("messages: [64KiB]\n")
+    assert "cheapest" not in collie(capsys, "check", str(calm))[1]
+
+
 def test_sizes_of_messages_have_their_unit(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = collie(capsys, "check", "--perftest", "ib_read_bw -m 1024 -s 4194304 -q 8")
 

@@ -26,6 +26,7 @@ def test_an_anomaly_of_the_paper_is_diagnosed(capsys: pytest.CaptureFixture[str]
     assert run(["diagnose", "nsdi22-01", "--noise", "0"]) == 0
     text = capsys.readouterr().out
     assert "anomalous: pause" in text
+    assert "\nthe cheapest change takes the fewest steps from the values of this workload\n" in text
     assert "\nwith one change at a time, it is normal\n" in text
     assert "\nknown as nsdi22-01: " in text
     assert re.search(r"\nthe cheapest change that was tried: .* \(normal .*on two set-ups\)\n", text)

@@ -11,7 +11,7 @@ from collie.advise.overlap import is_ordered
 from collie.app.checks import Collection
 from collie.campaign.single_run import JudgedRun
 from collie.report.json.objects import SCHEMA_VERSION, Json, features, plain
-from collie.report.quantities import show
+from collie.report.quantities import percent, show
 from collie.workloads.application import Application, Sizes, Values
 from collie.workloads.feature import DERIVED
 from collie.workloads.space import Space
@@ -32,6 +32,7 @@ def render_advice(advice: Advice, compared: Collection, measured: Measured, rema
         f"{application.id}: {application.title}",
         *(f"  note     {remark}" for remark in remarks),
         f"can hit {len(observed) or 'none'} {of_all}{of_unknown}{_not_compared(left_out)}",
+        *(["the cheapest change moves the limits of the application by the fewest steps"] if advice.hits else []),
     ]
     for place, hit in enumerate(advice.hits):
         lines += ["", *_hit(hit, application), *_measured(measured.get(place))]
@@ -88,7 +89,8 @@ def _hit(hit: Hit, application: Application) -> Iterator[str]:
         yield f"  {'with' if reach else 'where'}     "[:11] + ", ".join(together)
     yield f"  example  {{{_fields(hit.overlap.example, space.base)}}}"
     for index, change in enumerate(hit.changes):
-        yield f"  {'change' if index == 0 else 'or':9}{_change(change, space)}"
+        share = f"; gives up {percent(change.share_lost)} of its values" if 0.0 < change.share_lost < 1.0 else ""
+        yield f"  {'change' if index == 0 else 'or':9}{_change(change, space)}{share}"
     if hit.undecided is not None:
         yield f"  change   {_undecided(hit.undecided)}"
     elif not hit.changes:

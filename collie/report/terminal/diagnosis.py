@@ -61,6 +61,7 @@ def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
     yield from verdict_lines(found.run.verdict)
     yield from failure_lines(found.run.result)
     if found.is_anomalous:
+        yield Text("the cheapest change takes the fewest steps from the values of this workload", "dim")
         yield ""
         yield from _changes(diagnosed)
         yield ""
