@@ -12,9 +12,10 @@ from collie.app.adapters import Adapters
 from collie.app.checks import application_named, known_anomalies
 from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
-from collie.campaign.diagnose import Diagnosis, diagnose, suspected_set
+from collie.campaign.diagnose import Diagnosis, diagnose
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import JudgedRun, SingleRunSession
+from collie.campaign.suspected_set import suspected_set
 from collie.ports import Measured, ProgressSink
 from collie.search.discriminating_counters import rank
 from collie.search.likely_cause import DiscriminatingCounter

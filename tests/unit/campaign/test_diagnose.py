@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from collie.app.diagnoses import drive
-from collie.campaign.diagnose import Diagnosis, changed_values, suspected_set
+from collie.campaign.diagnose import Diagnosis, changed_values
 from collie.campaign.single_run import SingleRunSession
+from collie.campaign.suspected_set import suspected_set
 from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import Watch
