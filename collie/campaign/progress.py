@@ -173,17 +173,14 @@ class Follower:
         known = dataclasses.replace(self._known, wall_seconds=now - self._began, purpose=self._purpose)
         if last is None:
             return known
-        here = _Mark(now, known.runs, last.record.finished_at_seconds, last.budget_share)
         return dataclasses.replace(
             known,
-            elapsed_seconds=here.elapsed_seconds,
-            budget_ratio=here.budget_ratio,
             driven=last.driven,
             best=self._best.get(last.driven) if last.driven else None,
             temperature=last.temperature,
             latency={} if self._measured is None else dict(self._measured.latency),
             victim=None if self._measured is None else self._measured.victim,
-            **self._pace(here),
+            **self._pace(self._here(now)),
         )
 
     def _run(self, event: RunFinished) -> None:
@@ -197,6 +194,11 @@ class Follower:
             recorded = [lost for lost in self._lost if lost < record.run]
             self._lost = tuple(lost for lost in self._lost if lost not in recorded)
             self._know(runs=self._known.runs + 1 + len(recorded))
+        # Runs are told of in an order other than that of their ends, as when one waits for its siblings.
+        self._know(
+            elapsed_seconds=max(self._known.elapsed_seconds, record.finished_at_seconds),
+            budget_ratio=max(self._known.budget_ratio, event.budget_share),
+        )
         if isinstance(record.result, Measured):
             self._measured = record.result.measurement
         if not record.made_set_up:
@@ -212,7 +214,7 @@ class Follower:
         if event.replayed:
             self._marks = ()
             self._know(replayed=self._known.replayed + 1)
-        self._mark(event)
+        self._mark()
 
     def _read(self, counter: str, measurement: Measurement) -> None:
         value = measurement.counter(counter)
@@ -220,13 +222,15 @@ class Follower:
             better = min if counter in self._falling else max
             self._best[counter] = better(value, self._best.get(counter, value))
 
-    def _mark(self, event: RunFinished) -> None:
+    def _mark(self) -> None:
         now = self._clock.monotonic()
         if self._marks and now - self._marks[-1].at < _MARK_SECONDS:
             return
-        mark = _Mark(now, self._known.runs, event.record.finished_at_seconds, event.budget_share)
         recent = tuple(earlier for earlier in self._marks if now - earlier.at <= _PACE_SECONDS)
-        self._marks = (*(recent or self._marks[-1:]), mark)
+        self._marks = (*(recent or self._marks[-1:]), self._here(now))
+
+    def _here(self, now: float) -> _Mark:
+        return _Mark(now, self._known.runs, self._known.elapsed_seconds, self._known.budget_ratio)
 
     def _pace(self, here: _Mark) -> dict[str, Any]:
         since = (self._marks or (here,))[0]

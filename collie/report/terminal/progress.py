@@ -46,7 +46,7 @@ def pace(standing: CampaignProgress) -> str:
 
 def time_left(standing: CampaignProgress) -> str:
     """Return the remaining time."""
-    return "" if standing.left_seconds is None else f"about {format_seconds(standing.left_seconds)} left"
+    return "" if standing.left_seconds is None else f"about {format_seconds(round(standing.left_seconds))} left"
 
 
 def found(standing: CampaignProgress) -> str:

@@ -79,6 +79,18 @@ def test_runs_of_several_pairs_are_counted_in_any_order() -> None:
         assert (follower.standing().replayed, follower.standing().runs) == (count, count)
 
 
+def test_time_and_budget_never_go_back_when_an_earlier_end_is_told_later() -> None:
+    clock = FakeClock()
+    follower = Follower(clock)
+    for run, share in ((3, 0.1), (4, 0.12), (1, 0.12)):
+        follower.on_event(finished(run, share))
+        clock.sleep(2.0)
+    standing = follower.standing()
+    assert (standing.elapsed_seconds, standing.budget_ratio) == (120.0, 0.12)
+    assert standing.testbed_seconds_per_second == pytest.approx(5.0)
+    assert standing.left_seconds == pytest.approx(264.0)
+
+
 def test_a_loss_counts_as_a_run_when_it_is_on_record() -> None:
     follower = Follower(FakeClock())
     for run, result, runs in ((1, None, 1), (3, PairLost("a,b", "no answer", 9.0), 1), (2, None, 2), (4, None, 4)):

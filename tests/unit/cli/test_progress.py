@@ -23,7 +23,7 @@ from tests.support.standings import HOSTS, STANDING, displayed, finished
 def test_the_live_view_shows_what_is_known() -> None:
     text = displayed(STANDING)
     for words in (
-        "90% of 10.0 h", "about 1.5 s left", "812 measurements on 203 set-ups, 9.0 h",
+        "90% of 10.0 h", "about 2 s left", "812 measurements on 203 set-ups, 9.0 h",
         "5,200 runs per minute", "2,600 times as fast",
         "explaining an anomaly, driving mtt_cache_miss (best so far 1.25e+06), temperature 0.125",
         "2 anomalies, 1 explained",
