@@ -148,7 +148,7 @@ class Follower:
         self._falling: frozenset[str] = frozenset()
         self._best: dict[str, float] = {}
         self._marks: tuple[_Mark, ...] = ()
-        self._lost: tuple[int, ...] = ()
+        self._lost: tuple[RunFinished, ...] = ()
 
     def on_event(self, event: Any) -> None:
         """Add an event."""
@@ -184,37 +184,44 @@ class Follower:
         )
 
     def _run(self, event: RunFinished) -> None:
-        self._purpose = event.record.purpose
         record = event.record
-        if isinstance(record.result, PairLost):
-            self._lost = (*self._lost, record.run)
-        else:
-            self._last = event
-            # A loss is on record if a run that began after it is (lanes.py, rule 5).
-            recorded = [lost for lost in self._lost if lost < record.run]
-            self._lost = tuple(lost for lost in self._lost if lost not in recorded)
-            self._know(runs=self._known.runs + 1 + len(recorded))
+        self._purpose = record.purpose
         # Runs are told of in an order other than that of their ends, as when one waits for its siblings.
         self._know(
             elapsed_seconds=max(self._known.elapsed_seconds, record.finished_at_seconds),
             budget_ratio=max(self._known.budget_ratio, event.budget_share),
         )
+        if isinstance(record.result, PairLost):
+            self._lost = (*self._lost, event)
+        else:
+            self._last = event
+            # A loss is on record if a run that began after it is (lanes.py, rule 5).
+            for lost in self._lost:
+                if lost.record.run < record.run:
+                    self._count(lost)
+            self._lost = tuple(lost for lost in self._lost if lost.record.run > record.run)
+            self._count(event)
         if isinstance(record.result, Measured):
             self._measured = record.result.measurement
-        if not record.made_set_up:
-            self._know(further_phases=self._known.further_phases + 1)
-        if failure := failure_of(record):
-            self._know(failed_runs=self._known.failed_runs + 1, last_failure=failure)
         if isinstance(record.result, HostLost):
             host = record.result.host
-            lost = self._known.hosts.get(host, HostStanding()).lost + 1
-            self._know(hosts={**self._known.hosts, host: HostStanding(lost, record.run)})
+            lost_times = self._known.hosts.get(host, HostStanding()).lost + 1
+            self._know(hosts={**self._known.hosts, host: HostStanding(lost_times, record.run)})
         if event.driven and record.purpose == "search" and isinstance(record.result, Measured):
             self._read(event.driven, record.result.measurement)
         if event.replayed:
             self._marks = ()
-            self._know(replayed=self._known.replayed + 1)
         self._mark()
+
+    def _count(self, recorded: RunFinished) -> None:
+        failure = failure_of(recorded.record)
+        self._know(
+            runs=self._known.runs + 1,
+            further_phases=self._known.further_phases + (not recorded.record.made_set_up),
+            failed_runs=self._known.failed_runs + (failure is not None),
+            last_failure=failure or self._known.last_failure,
+            replayed=self._known.replayed + recorded.replayed,
+        )
 
     def _read(self, counter: str, measurement: Measurement) -> None:
         value = measurement.counter(counter)

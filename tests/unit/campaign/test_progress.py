@@ -91,11 +91,17 @@ def test_time_and_budget_never_go_back_when_an_earlier_end_is_told_later() -> No
     assert standing.left_seconds == pytest.approx(264.0)
 
 
-def test_a_loss_counts_as_a_run_when_it_is_on_record() -> None:
+def test_a_loss_counts_in_every_number_when_it_is_on_record() -> None:
     follower = Follower(FakeClock())
-    for run, result, runs in ((1, None, 1), (3, PairLost("a,b", "no answer", 9.0), 1), (2, None, 2), (4, None, 4)):
-        follower.on_event(finished(run, 0.1, result))
-        assert follower.standing().runs == runs
+    lost = PairLost("a,b", "no answer", 9.0)
+    for run, result, runs, failed in ((1, None, 1, 0), (3, lost, 1, 0), (2, None, 2, 0), (4, None, 4, 1)):
+        event = finished(run, 0.1, result, replayed=True)
+        # The lost run was a phase on the set-up of run 1.
+        event = replace(event, record=replace(event.record, set_up=1 if run == 3 else run))
+        follower.on_event(event)
+        standing = follower.standing()
+        assert (standing.runs, standing.replayed, standing.failed_runs) == (runs, runs, failed)
+        assert (standing.further_phases, standing.last_failure is not None) == (failed, bool(failed))
 
 
 def test_phases_on_the_set_up_of_an_earlier_run_are_counted() -> None:
@@ -130,6 +136,7 @@ def test_a_pair_that_is_lost_is_named_with_its_cause() -> None:
     follower.on_event(CampaignBegun(HOSTS, Budget(runs=10)))
     follower.on_event(finished(1, 0.1, PairLost("a,b", "host b does not answer", 90.0)))
     follower.on_event(PairSetAside("a,b", "lost in run 1: host b does not answer"))
+    follower.on_event(finished(2, 0.2))
     standing = follower.standing()
     assert standing.failed_runs == 1
     assert standing.last_failure == FailedRun(1, "a,b was lost: host b does not answer")
