@@ -59,17 +59,15 @@ def next_steps(
 
     `spent` says whether the budget ended the search, so that a larger one helps.
     """
-    worst = next(iter(worst_first(causes)), None)
+    explained = [anomaly for anomaly in causes if anomaly.complete]
+    worst = max(explained or causes, key=lambda anomaly: anomaly.severity, default=None)
     commands = []
     if worst is not None:
         name = shlex.quote(f"{directory}/{worst.id}")
         commands = [
-            (
-                f"collie reproduce {name} --controls",
-                "run the worst that is explained, and with each condition broken"
-                if not awaits_explanation(worst)
-                else "run the worst again",
-            ),
+            (f"collie reproduce {name} --controls", "run the worst that is explained, and with each condition broken")
+            if worst.complete
+            else (f"collie reproduce {name}", "run the worst again; none is explained yet"),
             (f"collie export {name} --as bundle", "hand it over as one file that runs without Collie"),
         ]
     if interrupted:

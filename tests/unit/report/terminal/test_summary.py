@@ -22,7 +22,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.terminal.findings import findings_table, next_steps
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
-from collie.search.anomaly import LikelySame
+from collie.search.anomaly import Anomaly, LikelySame
 from collie.testing.fakes import FAKE_CATALOG, FakeTestbed
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import QpType, Workload
@@ -145,6 +145,22 @@ def test_the_next_commands_are_those_of_the_worst_explained_anomaly(
     assert [step.partition("  # ")[0].strip() for step in nothing] == [commands[2], commands[3]]
     healthy = next_steps(report.parent, [], report, resume, interrupted=False, budget=budget, spent=False)
     assert [step.split()[0] for step in healthy] == ["xdg-open"]
+
+
+def test_the_next_command_breaks_the_conditions_only_of_what_is_explained(summary: Summary) -> None:
+    first, second = summary.anomalies
+    cut = replace(second, complete=False, severity=0.9)  # it has conditions, which may be too narrow
+    bare = replace(first, id="a3", mfs=Mfs(()), complete=False, severity=0.95)
+
+    def begins(*causes: Anomaly) -> tuple[str, str]:
+        report, resume = Path("x/report.html"), "collie search --resume x"
+        steps = next_steps(report.parent, causes, report, resume, interrupted=False, budget=Budget(seconds=3600))
+        command, _, purpose = next(steps).partition("  # ")
+        return command.strip(), purpose
+
+    explained = "run the worst that is explained, and with each condition broken"
+    assert begins(replace(first, severity=0.2), cut, bare) == ("collie reproduce x/a1 --controls", explained)
+    assert begins(cut, bare) == ("collie reproduce x/a3", "run the worst again; none is explained yet")
 
 
 def parses(words: list[str]) -> bool:
