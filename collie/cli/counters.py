@@ -27,11 +27,15 @@ from collie.counters.unusual import MAX_UNUSUAL
 from collie.errors import UsageError
 from collie.hosts.watch import CounterRates
 from collie.report.json.objects import plain
+from collie.report.terminal.summary import styled, terminal_width
+from collie.report.terminal.table import table_with_text
 from collie.streams import is_unread
 from collie.wiring import ADAPTERS
 from collie.workloads.units import format_count, format_number
 
-_WIDE = 240
+_HEADS = ("counter", "kind", "unit", "width", "refresh", "source", "component", "canonical", "meaning")
+_OF_NUMBER = _HEADS.index("source")
+"""Number of heads before those that say where a counter comes from."""
 
 
 @click.group("counters", cls=CollieGroup)
@@ -59,8 +63,8 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
         counters = [_as_json(counter) for counter in catalog.counters]
         print_json({"schema_version": 1, "driver": catalog.driver, "counters": counters})
     else:
-        # The table has nine columns and must not be wrapped in a file or a pipe.
-        Console(width=None if Console().is_terminal else _WIDE, markup=False, emoji=False).print(_table(catalog))
+        title = Text(f"{catalog.driver}: {format_count(len(catalog.counters), 'counter')}", "bold")
+        click.echo(styled([title, *_table(catalog, terminal_width())]))
     return 0
 
 
@@ -163,17 +167,24 @@ def _bar(unusual: float | None) -> str:
     return "#" * round(10 * unusual / MAX_UNUSUAL) if unusual is not None and unusual > 1 else ""
 
 
-def _table(catalog: Catalog) -> Table:
-    title = f"{catalog.driver}: {format_count(len(catalog.counters), 'counter')}"
-    headings = ("kind", "unit", "width", "refresh", "source", "component", "canonical", "meaning")
-    table = Table(Column("counter", no_wrap=True), *headings, title=title, title_justify="left", box=None)
-    for counter in catalog.counters:
-        width = "gauge" if counter.gauge else str(counter.width)
-        refresh = f"{counter.refresh_seconds:g} s" if counter.refresh_seconds else "at read"
-        meaning = counter.meaning + (f" (needs: {counter.availability})" if counter.availability else "")
-        place = counter.source, counter.component, counter.canonical, meaning
-        table.add_row(counter.name, counter.kind, counter.unit, width, refresh, *place)
-    return table
+def _table(catalog: Catalog, width: int | None) -> list[str]:
+    """Return a line per counter. A terminal too narrow for all figures has the last of them beside the meaning."""
+    rows = [_HEADS, *map(_row, catalog.counters)]
+    lines = list(table_with_text(rows, width))
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    short = [
+        (*figures[:_OF_NUMBER], f"{', '.join(filter(None, figures[_OF_NUMBER:]))}: {text}") for *figures, text in rows
+    ]
+    return list(table_with_text(short, width))
+
+
+def _row(counter: Counter) -> tuple[str, ...]:
+    width = "gauge" if counter.gauge else str(counter.width)
+    refresh = f"{counter.refresh_seconds:g} s" if counter.refresh_seconds else "at read"
+    meaning = counter.meaning + (f" (needs: {counter.availability})" if counter.availability else "")
+    place = counter.source, counter.component, counter.canonical or ""
+    return counter.name, counter.kind, counter.unit, width, refresh, *place, meaning
 
 
 def _as_json(counter: Counter) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,11 @@ def list_(output: str) -> int:
         ]
         print_json({"schema_version": 1, "subsystems": rows})
     else:
-        console = _console()
-        for item in found:
-            mechanisms = planted[item.name]
-            console.print(Text.assemble((item.name, "bold"), f"  {item.file.title}"))
-            console.print(_indented(3, f"{len(mechanisms)} planted: {', '.join(mechanisms) or 'none'}"))
+        with _printed() as console:
+            for item in found:
+                mechanisms = planted[item.name]
+                console.print(Text.assemble((item.name, "bold"), f"  {item.file.title}"))
+                console.print(_indented(3, f"{len(mechanisms)} planted: {', '.join(mechanisms) or 'none'}"))
     if problems:
         raise ContentError(problems)
     return 0
@@ -94,12 +95,12 @@ def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
     if output == "json":
         print_json(_subsystem_json(loaded, parts))
         return 0
-    console = _console()
-    console.print(Text.assemble((loaded.name, "bold"), f"  {loaded.title}"))
-    for part in parts:
-        _print_part(console, part)
-    _print_settings(console, loaded)
-    _print_witnesses(console, loaded)
+    with _printed() as console:
+        console.print(Text.assemble((loaded.name, "bold"), f"  {loaded.title}"))
+        for part in parts:
+            _print_part(console, part)
+        _print_settings(console, loaded)
+        _print_witnesses(console, loaded)
     return 0
 
 
@@ -205,8 +206,14 @@ def _load_all(names: tuple[str, ...]) -> Mapping[str, Callable[[Space, int], Aud
     return loaded
 
 
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, markup=False, emoji=False)
+@contextmanager
+def _printed() -> Iterator[Console]:
+    """Yield a console whose text is then printed without the blanks with which rich fills its lines."""
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    with console.capture() as capture:
+        yield console
+    click.echo("\n".join(line.rstrip() for line in capture.get().removesuffix("\n").split("\n")))
 
 
 def _print_part(console: Console, part: DescribedPart) -> None:

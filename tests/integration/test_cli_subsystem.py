@@ -35,6 +35,12 @@ def test_list_names_what_is_planted(tmp_path: Path) -> None:
     assert f"{len(listed['F']['mechanisms'])} planted" in text
 
 
+@pytest.mark.parametrize("words", [("list",), ("show", "F")])
+def test_a_pipe_gets_no_trailing_blanks(words: tuple[str, ...], tmp_path: Path) -> None:
+    lines = collie("subsystem", *words, cwd=tmp_path).stdout.splitlines()
+    assert lines == [line.rstrip() for line in lines]
+
+
 def test_an_overlay_adds_a_subsystem_and_its_faults_hide_no_other(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

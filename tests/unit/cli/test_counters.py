@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from collie.cli.counters import _print_json_of, _print_line_of, _rates, command
+from collie.cli.counters import _print_json_of, _print_line_of, _rates, _table, command
+from collie.content.catalogs import load_catalog
 from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.counters.unusual import MAX_UNUSUAL
 from collie.hosts.watch import CounterRates
@@ -78,3 +79,24 @@ def test_a_catalog_is_listed_whole_by_the_name_of_a_kernel_driver() -> None:
     pause = by_name["pfc_pri3_tx_duration_us"]
     assert (pause["canonical"], pause["refresh_seconds"]) == ("tx_pause_us_prio3", 1.0)
     assert pause["availability"] == "firmware with extended port statistics"
+
+
+def test_a_piped_catalog_has_a_line_for_each_counter_without_trailing_blanks() -> None:
+    lines = CliRunner().invoke(command, ["list", "--driver", "mlx5"]).output.splitlines()
+    catalog = load_catalog("mlx5")
+    assert lines[0] == f"mlx5: {len(catalog.counters)} counters"
+    assert [line.split()[0] for line in lines[1:]] == ["counter", *(counter.name for counter in catalog.counters)]
+    assert lines == [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize("driver", ["mlx5", "simulated"])
+def test_a_narrow_terminal_has_the_meaning_below_its_counter(driver: str) -> None:
+    catalog = load_catalog(driver)
+    lines = _table(catalog, 80)
+    assert max(map(len, lines)) <= 80
+    assert lines[:2] == [lines[0], "    source, component, canonical: meaning"]
+    assert lines[0].split() == ["counter", "kind", "unit", "width", "refresh"]
+    first = catalog.counters[0]
+    assert lines[2].split() == [first.name, first.kind, first.unit, str(first.width), "at", "read"]
+    place = ", ".join(filter(None, (first.source, first.component, first.canonical)))
+    assert lines[3] == f"    {place}: {first.meaning}"
