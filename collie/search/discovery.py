@@ -66,11 +66,26 @@ class DiscoveryEstimate:
             if self.elapsed_seconds < _HOUR:  # half a sighting in minutes extrapolates to many in an hour
                 chance = "too early to tell"
             return f"another find in the next hour: {chance} (none in {format_seconds(self.elapsed_seconds)})"
-        seen = f"{self.seen_once} of {self.kinds} kinds {'was' if self.seen_once == 1 else 'were'} seen once"
-        return (
-            f"another find in the next hour: {chance} ({seen}, {self.found_of_late} came in the second half; "
-            f"the last {format_seconds(self.quiet_seconds)} ago)"
+        return f"another find in the next hour: {chance}, because {self._why}"
+
+    @property
+    def _why(self) -> str:
+        seen = f"{self.seen_once} of {self.kinds} kinds {'was' if self.seen_once == 1 else 'were'} seen only once"
+        late = f"{self.found_of_late} came in the second half"
+        last = f"the last came {format_seconds(self.quiet_seconds)} ago"
+        by_repeats, by_recent, bound = _rates(
+            self.seen_once, self.found_of_late, self.quiet_seconds, self.elapsed_seconds
         )
+        if bound < max(by_repeats, by_recent):
+            return f"{last} ({seen}, {late})"
+        return f"{seen} ({late}, {last})" if by_repeats >= by_recent else f"{late} ({seen}, {last})"
+
+
+def _rates(seen_once: int, of_late: int, quiet_seconds: float, elapsed_seconds: float) -> tuple[float, float, float]:
+    """Return new kinds per hour by repeats and by recent finds, and the most that a silence allows."""
+    hours = elapsed_seconds / _HOUR
+    bound = _RULE_OF_THREE / (quiet_seconds / _HOUR) if quiet_seconds > 0 else math.inf
+    return (seen_once + _LEFT_OUT) / hours, (of_late + _LEFT_OUT) / (hours / 2), bound
 
 
 def estimate_discovery(
@@ -86,9 +101,7 @@ def estimate_discovery(
     visits = Tally(kind for kind, _ in groupby(sightings, key=lambda sighting: sighting.kind))
     seen_once = sum(count == 1 for count in visits.values())
     quiet_seconds = elapsed_seconds - max(finds, default=0.0)
-    hours = elapsed_seconds / _HOUR
     of_late = sum(seconds > elapsed_seconds / 2 for seconds in finds)
-    rate = max((seen_once + _LEFT_OUT) / hours, (of_late + _LEFT_OUT) / (hours / 2))
-    if quiet_seconds > 0:
-        rate = min(rate, _RULE_OF_THREE / (quiet_seconds / _HOUR))
+    by_repeats, by_recent, bound = _rates(seen_once, of_late, quiet_seconds, elapsed_seconds)
+    rate = min(max(by_repeats, by_recent), bound)
     return DiscoveryEstimate(-math.expm1(-rate), len(finds), seen_once, of_late, quiet_seconds, elapsed_seconds)

@@ -45,6 +45,8 @@ from collie.workloads.workload import FIELD_NAMES
 Line = Text | str
 
 _MAX_UNCONFIRMED = 5
+_LEAST_REPEATS = 10
+"""Repeated phases below which their share says nothing: 0 of 1 differed would be 0 to 79% of them."""
 _NOT_CONFIRMED = {
     NotConfirmed.ABSENT: "healthy",
     NotConfirmed.UNTRIED: "beyond what can run",
@@ -198,14 +200,17 @@ def _notes(summary: Summary) -> Iterator[str]:
         )
     if summary.ended_by == "coverage":
         yield "Ended early: what was found explains all that could still be proposed."
-    if (carried := wilson(summary.changed_phases, summary.repeated_phases)) is not None:
+    carried = wilson(summary.changed_phases, summary.repeated_phases)
+    if carried is not None and summary.repeated_phases >= _LEAST_REPEATS:
         repeated = format_count(summary.repeated_phases, "normal phase")
         differed = f"{summary.changed_phases} of {repeated} differed when repeated on a fresh set-up"
         yield f"{differed}: carry-over from earlier phases in {interval(carried)} of them."
     if summary.trust:
         yield f"{_capital(summary.trust.sentence)}."
     if summary.discovery_estimate:
-        yield f"{_capital(summary.discovery_estimate.sentence)}."
+        explaining = sum(anomaly.extraction_runs for anomaly in summary.anomalies)
+        took = f"; explanations took {explaining:,} of the {runs(summary.runs)}" if explaining else ""
+        yield f"{_capital(summary.discovery_estimate.sentence)}{took}."
 
 
 def _capital(sentence: str) -> str:

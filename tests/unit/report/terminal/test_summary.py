@@ -189,6 +189,9 @@ def test_the_summary_says_how_often_earlier_phases_changed_a_verdict(summary: Su
     text = render_summary(HEADER, replace(summary, repeated_phases=18, changed_phases=0), 12.3)
     differed = "0 of 18 normal phases differed when repeated on a fresh set-up"
     assert f"{differed}: carry-over from earlier phases in 0 to 18% of them." in text.splitlines()
+    for repeated, told in ((10, True), (9, False)):  # few repeats tell nothing of all phases
+        few = render_summary(HEADER, replace(summary, repeated_phases=repeated, changed_phases=0), 12.3)
+        assert ("differed when repeated" in few) is told
 
 
 def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
@@ -330,6 +333,6 @@ def test_counters_and_expectations_are_in_the_text(full: Summary) -> None:
     text = render_summary(HEADER, full, 12.3)
     assert "moved most against plain traffic: pressure (receive WQE cache, over 1000 times)" in text
     assert "likely: receives are late" in text
-    why = "3 of 9 kinds were seen once, 1 came in the second half; the last 2.1 h ago"
-    assert f"Another find in the next hour: 12% ({why})." in text
+    why = "3 of 9 kinds were seen only once (1 came in the second half, the last came 2.1 h ago)"
+    assert f"Another find in the next hour: 12%, because {why}; explanations took 14 of the 71 runs." in text
     assert "1 of 60 runs looked anomalous and did not show again; chance of a false anomaly: under 0.1%" in text
