@@ -9,7 +9,7 @@ import click
 from collie.app import exports
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
-from collie.cli.options import format_option, output_file, print_json
+from collie.cli.options import format_option, output_file, print_json, require_writable
 from collie.wiring import ADAPTERS
 
 
@@ -37,6 +37,7 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
       collie export nsdi22-08 --as perftest
       python3 a1.pyz --hosts root@h1,mlx5_0,10.9.0.1 root@h2,mlx5_0,10.9.0.2
     """
+    require_writable("-o", Path(file) if file else None)
     exported = exports.export(ADAPTERS, anomaly, form, hosts)
     path = _place(anomaly, exported, file)
     if path is not None:

@@ -327,8 +327,7 @@ def textfile(path: str | None) -> Path | None:
         return None
     if not path.endswith(SUFFIX):
         raise UsageError(f"--prometheus {path}: node_exporter reads only files whose names end in {SUFFIX}")
-    if not os.path.isdir(Path(path).absolute().parent):
-        raise UsageError(f"--prometheus {path}: there is no directory {Path(path).parent}")
+    _require_folder("--prometheus", Path(path))
     return Path(path)
 
 
@@ -350,13 +349,10 @@ def go_on(command: str, directory: Path, scheduler: object = None) -> str:
 
 
 def require_writable(option: str, path: Path | None) -> None:
-    """Refuse a file that cannot be written, before hours of work are lost. A missing directory is created."""
+    """Refuse a file that cannot be written, before hours of work are lost. No directory is made."""
     if path is None:
         return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        raise UsageError(f"{option} {path} cannot be written: {path.parent} cannot be created") from None
+    _require_folder(option, path)
     if os.path.isdir(path):
         raise UsageError(f"{option} {path} is a directory; name a file")
     try:
@@ -365,6 +361,11 @@ def require_writable(option: str, path: Path | None) -> None:
         raise UsageError(f"{option} {path} cannot be written: {error.strerror}") from None
     if not os.access(path if os.path.exists(path) else path.parent, os.W_OK):
         raise UsageError(f"{option} {path} cannot be written: no permission, or a read-only file system")
+
+
+def _require_folder(option: str, path: Path) -> None:
+    if not os.path.isdir(path.parent):
+        raise UsageError(f"{option} {path} cannot be written: there is no directory {path.parent}")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import click
 from collie.app import reports
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
-from collie.cli.options import existing_campaign, format_option, print_json
+from collie.cli.options import existing_campaign, format_option, print_json, require_writable
 from collie.wiring import ADAPTERS
 
 
@@ -38,6 +38,7 @@ def command(campaign: str, against: str | None, path: str | None, output: str) -
     """
     directory = existing_campaign(campaign)
     wanted = Path(path) if path else None
+    require_writable("-o", wanted)
     reported: dict[str, object] = {}
     if against is None:
         with ADAPTERS.records.read(directory) as store:

@@ -18,7 +18,7 @@ from collie.app import inputs, reports
 from collie.campaign.phases import with_places
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
-from collie.cli.options import existing_campaign, output_file
+from collie.cli.options import existing_campaign, output_file, require_writable
 from collie.ports import CampaignStore
 from collie.report.terminal.runs import run_rows, runs_table, write_csv
 from collie.store.codec import dumps
@@ -46,6 +46,7 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
     collie runs campaigns/one --format jsonl | jq .verdict.outcome
     """
     directory = existing_campaign(campaign)
+    require_writable("-o", Path(path) if path else None)
     with ADAPTERS.records.read(directory) as store, _target(path) as file:
         skipped = max(0, store.tally().runs - last) if last else 0
         if output in {"json", "jsonl"}:

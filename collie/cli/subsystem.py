@@ -20,7 +20,7 @@ from collie.app.inputs import space_named
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.cli.base import CollieGroup
 from collie.cli.complete import content, dimensions
-from collie.cli.options import format_option, parse_settings, print_json
+from collie.cli.options import format_option, parse_settings, print_json, require_writable
 from collie.cli.validation import validation_json, validation_lines
 from collie.content.locate import ContentKind
 from collie.content.subsystems import load_subsystems
@@ -178,6 +178,7 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
     """
     if path is not None:
         check_suffix(Path(path))
+        require_writable("-o", Path(path))
     testbed = TestbedChoice(subsystem=subsystem, settings=parse_settings(settings))
     choice = severity_map.MapChoice(said["x"], said["y"], said["space"], said["workload"], said["fixes"])
     drawn = severity_map.severity_map(ADAPTERS, wiring.ground_truth(testbed), choice)

@@ -220,6 +220,17 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+_NO_FOLDER = "collie: -o {} cannot be written: there is no directory absent"
+
+
+@pytest.mark.parametrize("command", ["report", "runs"])
+def test_no_output_makes_a_directory(searched: tuple[Path, dict[str, Any]], command: str) -> None:
+    folder, _ = searched
+    done = collie(command, "one", "-o", "absent/out", cwd=folder, status=2)
+    assert done.stderr.strip() == _NO_FOLDER.format("absent/out")
+    assert not (folder / "absent").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
@@ -267,7 +278,9 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
         (["search", "--frobnicate"], 2, "--frobnicate"),
         (["reproduce", "nsdi22-99"], 2, "no anomaly has this name"),
         (["reproduce", "absent.pyz"], 2, "absent.pyz: cannot be read: No such file"),
-        (["export", "nsdi22-01", "-o", "absent/a.pyz"], 2, "absent/a.pyz cannot be written"),
+        (["export", "nsdi22-01", "-o", "absent/a.pyz"], 2, _NO_FOLDER.format("absent/a.pyz")),
+        (["fleet", "-o", "absent/a.html"], 2, _NO_FOLDER.format("absent/a.html")),
+        (["sweep", "--x", "qps", "-o", "absent/a.svg"], 2, _NO_FOLDER.format("absent/a.svg")),
         (["measure", "absent.yaml"], 2, "absent.yaml"),
         (["measure", "../"], 2, "../ holds no campaign"),
         (["diagnose", "/usr/lib"], 2, "/usr/lib holds no campaign"),

@@ -307,10 +307,10 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
     baseline: str, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    for path in (tmp_path / "file" / "gate.xml", tmp_path):
+    for path in (tmp_path / "file" / "gate.xml", tmp_path / "absent" / "gate.xml", tmp_path):
         assert gate(baseline, tmp_path, option, str(path)) == 2
         assert f"{option} {path}" in capsys.readouterr().err
-    assert not (tmp_path / "gate").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 # --- The jobs in docs/ci ----------------------------------------------------------------------------------------------

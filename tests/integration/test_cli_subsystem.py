@@ -308,7 +308,7 @@ def test_every_kind_of_map_is_drawn_without_a_warning(
         (["map", "--x", "qps", "--y", "mtu", "--fix", "qps=8"], "qps is fixed and an axis"),
         (["map", "--x", "qps", "--y", "mtu", "--fix", "mr_bytes=1GiB"], "out of range"),
         (["map", "--x", "qps", "--y", "mtu", "--output", "map.gif"], "should end in .svg or .png"),
-        (["map", "--x", "qps", "--y", "mtu", "--output", "absent/map.svg"], "cannot be written"),
+        (["map", "--x", "qps", "--y", "mtu", "--output", "absent/map.svg"], "there is no directory absent"),
         (["map", "H", "--x", "qps", "--y", "mtu", "--fix", "memory=gpu"], "has no GPU"),
     ],
 )

@@ -56,7 +56,6 @@ def _write(path: Path, suite: TestSuite) -> None:
     for name in ("tests", "failures", "errors", "time"):  # Jenkins' schema allows no `skipped` here
         setattr(document, name, getattr(suite, name))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(open_output(path, FOR_OTHERS), "wb") as file:
             file.write(parseString(document.tostring()).toprettyxml(encoding="utf-8"))  # noqa: S318 - text of this module
     except OSError as error:

@@ -27,7 +27,6 @@ _MARKS = {Change.NEW: "❌", Change.WORSE: "❌", Change.INCONCLUSIVE: "❔", Ch
 def write_markdown(path: Path, summary: GateSummary, context: GateContext) -> None:
     """Append the result of a gate, because all steps of a CI job share the file. Raises `UsageError` on failure."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(open_output(path, FOR_OTHERS, append=True), "a", encoding="utf-8") as file:
             file.write(render_markdown(summary, context) + "\n")
     except OSError as error:

@@ -76,7 +76,6 @@ def write_page(text: str, path: Path, *, follow: bool = False) -> None:
                 file.write(text)
             return
         target = Path(os.path.realpath(path)) if follow else path
-        target.parent.mkdir(parents=True, exist_ok=True)
         # Only the owner may read the page: the cause of a lost host contains its address.
         with Folder(target.parent) as folder:
             folder.write(target.name, [text])

@@ -384,7 +384,7 @@ def test_an_anomaly_without_a_run_or_a_condition_is_shown() -> None:
 
 
 def test_the_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "report.html"
+    path = tmp_path / "report.html"
     for _ in range(2):
         write_report(MemoryStore(HEADER), path)
         assert Page(path.read_text()).tags["h1"] == 1
