@@ -33,7 +33,7 @@ class Life(StrEnum):
 
     Attributes:
         DIED: the process gives no sign of life and recorded no end.
-        UNKNOWN: an earlier Collie made the campaign, or it was never run.
+        UNKNOWN: the last sign of life is missing or damaged.
     """
 
     RUNNING = "running"
@@ -46,7 +46,10 @@ class Life(StrEnum):
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """The status of a campaign: figures of its record, completed by its last sign of life."""
+    """The status of a campaign: figures of its record, completed by its last sign of life.
+
+    `damage` says why the last sign of life cannot be read, if there is one that cannot.
+    """
 
     directory: Path
     header: CampaignHeader
@@ -56,6 +59,7 @@ class CampaignStatus:
     standing: CampaignProgress
     anomalies: tuple[Anomaly, ...]
     lost_runs: int = 0
+    damage: str = ""
 
     @property
     def is_gate(self) -> bool:
@@ -72,7 +76,7 @@ class CampaignStatus:
 def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> CampaignStatus:
     """Return the status of a campaign, also while another process writes it."""
     with adapters.records.read(directory) as store:
-        heartbeat = adapters.records.heartbeat(store.directory.path)
+        heartbeat, damage = _last_sign(adapters, store)
         tally, anomalies, lost = store.tally(), store.anomalies(), lost_runs(adapters, store)
     last = heartbeat.standing if heartbeat else CampaignProgress()
     silent: float | None = None
@@ -88,6 +92,7 @@ def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> 
         standing=_standing(last, tally, anomalies),
         anomalies=anomalies,
         lost_runs=lost,
+        damage=damage,
     )
 
 
@@ -96,10 +101,7 @@ def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:
 
     A run is recorded before it is reported, so a complete record is never behind the last sign of life.
     """
-    try:
-        heartbeat = adapters.records.heartbeat(store.directory.path)
-    except StoreError:
-        return 0  # a damaged heartbeat says nothing about the record
+    heartbeat, _ = _last_sign(adapters, store)  # a damaged one says nothing about the record
     return max(0, heartbeat.standing.runs - store.tally().last_run) if heartbeat else 0
 
 
@@ -123,6 +125,13 @@ def write_status_metrics(adapters: Adapters, found: CampaignStatus, path: Path) 
     updated = found.heartbeat.updated if found.heartbeat else found.header.started
     is_running = found.life is Life.RUNNING
     adapters.reports.metrics(path, found.header, found.standing, updated, is_running)
+
+
+def _last_sign(adapters: Adapters, store: CampaignRecord) -> tuple[Heartbeat | None, str]:
+    try:
+        return adapters.records.heartbeat(store.directory.path), ""
+    except StoreError as error:
+        return None, str(error)
 
 
 def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:

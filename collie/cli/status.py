@@ -64,6 +64,7 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
     yield f"{status.directory}: {_life(status)}"
     budget = f", {percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
     for name, text in (
+        ("damage", status.damage),
         ("answer", status.answer and f"gate {status.answer}"),
         ("on", f"{name_testbed(header.testbed)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
         ("runs", f"{standing.runs:,}, {standing.failed_runs:,} of them failed"),
@@ -95,7 +96,7 @@ def _phases(standing: CampaignProgress) -> str:
 def _life(status: CampaignStatus) -> str:
     heartbeat = status.heartbeat
     if heartbeat is None or status.silent_seconds is None:
-        return "unknown (begun by an earlier Collie, or never run)"
+        return f"state unknown: status.json is {'damaged' if status.damage else 'missing'}"
     process = f"process {heartbeat.pid} on {heartbeat.machine}"
     ago = f"{format_seconds(round(status.silent_seconds))} ago"
     match status.life:
@@ -141,7 +142,7 @@ def _as_json(status: CampaignStatus) -> dict[str, Any]:
         "lost_runs": status.lost_runs,
         "answer": status.answer,
         "ended_by": heartbeat.ended_by if heartbeat else None,
-        "error": heartbeat.error if heartbeat else None,
+        "error": heartbeat.error if heartbeat else status.damage or None,
         "testbed": dict(header.testbed),
         "space": header.space,
         "recipe": header.recipe,

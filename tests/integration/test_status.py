@@ -144,6 +144,37 @@ def test_a_terminal_gets_the_last_failure_in_whole_words(
     assert detail.split()[-1] in wrapped.split()
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "error"),
+    [
+        (None, "one: state unknown: status.json is missing", None),
+        (
+            '{"schema_version": 1, "sta',
+            "one: state unknown: status.json is damaged",
+            "one/status.json cannot be read: ",
+        ),
+    ],
+)
+def test_without_a_last_status_the_record_is_shown(
+    text: str | None, words: str, error: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    campaigns.begin(ADAPTERS, SearchChoice(budget="5runs"), Path("one")).close()
+    with SqliteStore.open(Path("one")) as store:
+        for run_number in (1, 2, 3):
+            store.add_run(measured(run_number))
+    assert not Path("one/status.json").exists()
+    if text is not None:
+        Path("one/status.json").write_text(text)
+    found = status(capsys)
+    assert (found["state"], found["runs"]) == ("unknown", 3)
+    assert str(found["error"]).startswith(str(error))
+    assert run(["status", "one"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == words
+    assert "  runs   3, 0 of them failed" in lines
+    assert any(line.startswith(f"  damage {error}") for line in lines) is (error is not None)
+
+
 def test_measurements_are_told_from_set_ups(capsys: pytest.CaptureFixture[str]) -> None:
     campaigns.begin(ADAPTERS, SearchChoice(budget="5runs"), Path("one")).close()
     with SqliteStore.open(Path("one")) as store:

@@ -181,7 +181,7 @@ READERS = (
 """Commands that read a campaign."""
 WRITER = "search --resume @ --budget 70runs"
 _WITHOUT_RECORD = {"hosts diff @ @"}
-_STATUS = {"status @", "gate --baseline @ --budget 4runs --campaign new"}
+_NEEDS_STATUS = {"gate --baseline @ --budget 4runs --campaign new"}
 _FINGERPRINTS = {
     *("report @", "report @ --against other", "report other --against @", "reproduce @/a1", "measure @/a1"),
     *("export @/a1 --as perftest", "search --known @ --budget 4runs --campaign new", "hosts diff @ @"),
@@ -200,7 +200,7 @@ def _campaigns() -> Iterator[Use]:
         yield use("campaign.sqlite", words, 2, ALL if words in _WITHOUT_RECORD else frozenset())
         for beside in ("campaign.sqlite-wal", "campaign.sqlite-journal", "campaign.sqlite-shm"):
             yield use(beside, words, 2, ALL if words in _WITHOUT_RECORD else frozenset(), either=True)
-        yield use("status.json", words, 2, frozenset() if words in _STATUS else ALL)
+        yield use("status.json", words, 2, frozenset() if words in _NEEDS_STATUS else ALL)
         read = words in _FINGERPRINTS
         yield use("fingerprint/F.json", words, 2, frozenset() if read else ALL)
         needs = words in _NEEDS_FINGERPRINTS
