@@ -30,7 +30,7 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
     ANOMALY is one of the paper's, such as nsdi22-01; CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1; a bundle,
     such as a1.pyz, which is read and not run; or a file of the released prototype, such as collie-log/result/12.
     CAMPAIGN/ID runs on the testbed of that campaign unless options choose another. The anomaly is reproduced when at
-    least 60 % of the runs show the same symptom.
+    least 60% of the runs show the same symptom.
 
     \b
     collie reproduce nsdi22-01

@@ -90,10 +90,10 @@ def format_rate(bits_per_second: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Format a time: `41 s`, `12 min`, `3.5 h`."""
-    if seconds < 120:
+    """Format a time: `41.5 s`, `1.8 min`, `12 min`, `3.5 h`. No number rounds to 60, so equal times look equal."""
+    if seconds < 59.95:
         return f"{seconds:.3g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.2g} min" if seconds < 59.5 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def format_short_seconds(seconds: float) -> str:

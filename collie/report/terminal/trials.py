@@ -9,7 +9,7 @@ from typing import NamedTuple
 from collie.campaign.reproduce import Reproduced, Reproduction, Trial
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
-from collie.report.quantities import percent, rate, runs
+from collie.report.quantities import interval, percent, rate, runs
 from collie.search.anomaly import differences
 from collie.workloads.units import format_count
 
@@ -87,11 +87,8 @@ def _difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[Term
 
 
 def _share(reproduction: Reproduction) -> str:
-    interval = reproduction.trial.share(reproduction.symptom)
-    if interval is None:
-        return ""
-    low, high, sure = (100 * share for share in (interval.low, interval.high, interval.confidence))
-    return f" ({low:.0f}% to {high:.0f}% of its runs, {sure:g}% confidence)"
+    share = reproduction.trial.share(reproduction.symptom)
+    return "" if share is None else f" ({interval(share)} of its runs, {100 * share.confidence:g}% confidence)"
 
 
 def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
@@ -107,7 +104,7 @@ def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
 def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
     """Return the median and the range: `12 Mbit/s (10 Mbit/s to 14 Mbit/s)`."""
     middle, least, most = words(median(values)), words(min(values)), words(max(values))
-    return middle if least == most else f"{middle} ({least} to {most})"
+    return middle if least == most else f"{middle} ({least.removesuffix('%')} to {most})"
 
 
 def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:

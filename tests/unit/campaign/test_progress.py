@@ -35,7 +35,7 @@ def test_pace_and_time_left_are_those_of_the_last_minute() -> None:
     assert standing.runs_per_minute == pytest.approx(30)
     assert standing.testbed_seconds_per_second == pytest.approx(15)
     assert standing.left_seconds == pytest.approx(200)
-    assert (standing.budget, standing.driven, standing.temperature) == ("100 min", "pressure", 0.25)
+    assert (standing.budget, standing.driven, standing.temperature) == ("1.7 h", "pressure", 0.25)
 
 
 def test_latency_is_that_of_the_last_measured_run() -> None:

@@ -34,7 +34,7 @@ def test_the_finds_of_late_make_the_rate_where_they_promise_more() -> None:
     found = known(estimate_discovery([1 * HOUR, 2 * HOUR, 4 * HOUR, 9 * HOUR], seen, 10 * HOUR))
     assert (found.kinds, found.seen_once) == (4, 2)
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-1.5 / 5))  # more than 2.5 / 10 by the repeats
-    why = "1 came in the second half (2 of 4 kinds were seen only once, the last came 60 min ago)"
+    why = "1 came in the second half (2 of 4 kinds were seen only once, the last came 1.0 h ago)"
     assert found.sentence == f"another find in the next hour: 26%, because {why}"
 
 

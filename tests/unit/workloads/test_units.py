@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collie.workloads.units import format_bytes, parse_bytes, parse_rate, parse_seconds
+from collie.workloads.units import format_bytes, format_seconds, parse_bytes, parse_rate, parse_seconds
 
 
 @pytest.mark.parametrize(("text", "size"), [("64", 64), ("4KiB", 4096), ("2 MiB", 2 << 20), (7, 7)])
@@ -29,3 +29,22 @@ def test_times_and_rates() -> None:
 def test_what_is_no_time_or_rate_is_refused(reader: object, text: str) -> None:
     with pytest.raises(ValueError, match="is no"):
         reader(text)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.5, "0.5 s"),
+        (27.64, "27.6 s"),
+        (59.9, "59.9 s"),
+        (60, "1 min"),
+        (108, "1.8 min"),
+        (840, "14 min"),
+        (3569, "59 min"),
+        (3590, "1.0 h"),
+        (7080, "2.0 h"),
+        (36000, "10.0 h"),
+    ],
+)
+def test_a_time_has_one_unit_for_its_size(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text

@@ -39,7 +39,7 @@ def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None
     for anomaly in summary.anomalies:
         assert f"    {anomaly.sentence}" in lines
         assert f"    {anomaly.mfs}" in lines
-    figures = "62% of the throughput is missing, found in run 5, confirmed after 3 min, not explained to the end"
+    figures = "62% of the throughput is missing, found in run 5, confirmed after 2.7 min, not explained to the end"
     assert f"a2  low throughput, {figures}" in lines
     assert "3 runs could not be set up: 1 x agent gone, 2 x qp timeout." in lines
     assert "10 runs asked for what the device cannot do." in lines
@@ -305,11 +305,11 @@ def test_a_measurement_names_its_problems(judged: JudgedRun) -> None:
 def test_a_reproduction_is_printed_with_its_controls(reproduction: Reproduction) -> None:
     assert render_trials("nsdi22-01", reproduction).splitlines() == [
         "reproduced: yes",
-        "nsdi22-01: pause in 2 of 3 runs, normal in 0, inconclusive in 1 (34% to 100% of its runs, 95% confidence)",
+        "nsdi22-01: pause in 2 of 3 runs, normal in 0, inconclusive in 1 (34 to 100% of its runs, 95% confidence)",
         "    anomalous: host b sends pause",
         "    anomalous: host b sends pause",
         "    inconclusive: link changed",
-        "    delivered: 50 Mbit/s (40 Mbit/s to 60 Mbit/s); severity: 30% (20% to 40%)",
+        "    delivered: 50 Mbit/s (40 Mbit/s to 60 Mbit/s); severity: 30% (20 to 40%)",
         "too little is on record of which counters it raised when it was found, so they are not compared",
         "without qps >= 64 (opcode WRITE and qps 8): pause in 0 of 3 runs, normal in 3",
         "    delivered: 1 Gbit/s",
