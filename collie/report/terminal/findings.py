@@ -86,7 +86,7 @@ def next_steps(
 def _row(anomaly: Anomaly) -> tuple[str, ...]:
     if awaits_explanation(anomaly):
         likely = anomaly.likely_same_as
-        again = f", {percent(likely.chance)} likely the cause of {likely.id}" if likely is not None else ""
+        again = f", {percent(likely.chance)} likely to share the cause of {likely.id}" if likely is not None else ""
         shows, where = "", f"{_UNEXPLAINED}: {anomaly.workload.qp_type} {anomaly.workload.opcode}{again}"
     else:
         shows = f"{anomaly.fresh_shows} of {anomaly.fresh_runs}" if anomaly.fresh_runs else ""

@@ -22,6 +22,7 @@ from collie.report.html.representative_runs import number_of, sibling_run
 from collie.report.html.unanswered import unanswered
 from collie.report.html.view import campaign_view, marker
 from collie.report.terminal.findings import findings_table
+from collie.search.anomaly import LikelySame
 from collie.search.likely_cause import DiscriminatingCounter, hint
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
@@ -115,6 +116,14 @@ def test_anomalies_have_the_order_of_the_terminal_and_are_numbered_by_it() -> No
         < text.index("Where")
     )
     assert [mark["id"] for mark in json.loads(Page(html).data)["found"]] == order
+
+
+def test_what_waits_names_the_anomaly_whose_cause_it_probably_shares() -> None:
+    store = MemoryStore(HEADER)
+    fill(store)
+    one = store.anomalies()[0]
+    store.add_anomaly(replace(one, id="a3", mfs=Mfs(()), complete=False, likely_same_as=LikelySame(one.id, 0.61)))
+    assert "61% likely to share the cause of a1" in Page(render_report(store, ReportContext(space=SPACE))).text
 
 
 def test_what_is_not_explained_to_the_end_is_not_counted_as_explained() -> None:

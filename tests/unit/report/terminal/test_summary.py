@@ -76,7 +76,7 @@ def test_the_summary_ends_with_a_table_worst_first_and_what_is_not_explained_las
     likely = replace(bare, likely_same_as=LikelySame("a1", 0.618))
     *_, last = findings_table([first, likely])
     assert last.plain.endswith(
-        f"not explained: {bare.workload.qp_type} {bare.workload.opcode}, 62% likely the cause of a1"
+        f"not explained: {bare.workload.qp_type} {bare.workload.opcode}, 62% likely to share the cause of a1"
     )
     columns = [lines[head].index(name) for name in ("symptom", "confirmed after", "where, and when")]
     assert all(line[column - 1] == " " != line[column] for line in lines[head + 1 :] for column in columns)
