@@ -109,6 +109,7 @@ class NamedCase:
     Attributes:
         likely: the component to which counters point, or empty.
         note: how its workload differs from the one that was found, or empty.
+        explanation_begun: whether its conditions were looked for.
     """
 
     case: Case
@@ -119,6 +120,7 @@ class NamedCase:
     sentence: str = ""
     likely: str = ""
     note: str = ""
+    explanation_begun: bool = True
 
     def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
         """Return the campaign's calibration, or None unless both testbeds have the same victim or none."""
@@ -205,7 +207,8 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         at_discovery = counters_at_discovery(runs, anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header.testbed)
     case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery, anomaly.set_up)
-    return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint, _simplified(anomaly))
+    about = anomaly.sentence, anomaly.hint, _simplified(anomaly), anomaly.explanation_begun
+    return NamedCase(case, choice, calibration, hardware, testbed, *about)
 
 
 def _simplified(anomaly: Anomaly) -> str:

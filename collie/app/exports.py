@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,8 @@ def _in_perftest(adapters: Adapters, named: NamedCase) -> PerftestCase:
         raise UsageError(
             f"{case.name} shows in what a neighbour loses, and perftest commands have no neighbour: use --as bundle"
         )
-    return in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(adapters, named.choice))
+    expressed = in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(adapters, named.choice))
+    return replace(expressed, explanation_begun=named.explanation_begun)
 
 
 EXPORTS: Mapping[str, Callable[[Adapters, NamedCase, Mapping[str, Host]], Exported]] = {

@@ -20,6 +20,7 @@ class PerftestCase:
         symptom, mfs: of an anomaly. A workload by itself has neither.
         anomaly: its commands, or the options that perftest lacks.
         sibling: commands of the plain sibling, always present.
+        explanation_begun: whether the conditions of the anomaly were looked for.
     """
 
     name: str
@@ -27,6 +28,7 @@ class PerftestCase:
     mfs: Mfs
     anomaly: Expression
     sibling: Expression
+    explanation_begun: bool = True
 
 
 def in_perftest(name: str, workload: Workload, symptom: Symptom | None, mfs: Mfs, space: Space) -> PerftestCase:

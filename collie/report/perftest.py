@@ -13,6 +13,7 @@ from collie.perftest.command import Expression, PerftestCommand, PerftestDiffere
 from collie.report.html.page import environment
 from collie.report.json.objects import Json, plain
 from collie.report.quantities import show
+from collie.search.anomaly import NOT_BEGUN
 
 FIRST_PORT = 18515
 """perftest's default port. Each further pair listens on the next port."""
@@ -86,7 +87,8 @@ def _is_own(client: PerftestCommand) -> bool:
 def _explanation(case: PerftestCase) -> Iterator[str]:
     expression, name = case.anomaly, " ".join(case.name.split())  # one line, for any file name
     if case.symptom is not None:
-        yield from textwrap.wrap(f"{name}: {case.symptom.words} when {case.mfs}", 110)
+        when = f" when {case.mfs}" if case.explanation_begun else f", {NOT_BEGUN}"
+        yield from textwrap.wrap(f"{name}: {case.symptom.words}{when}", 110)
     if expression.lacks:
         yield "perftest cannot run it:"
         yield from (f"  {_difference_text(each)}" for each in expression.lacks)

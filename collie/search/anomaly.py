@@ -43,6 +43,9 @@ class LikelySame:
     chance: float
 
 
+NOT_BEGUN = "not explained yet: its explanation has not begun"
+
+
 @dataclass(frozen=True, slots=True)
 class Anomaly:
     """One finding of a campaign.
@@ -145,6 +148,11 @@ class Anomaly:
     def shown_interval(self) -> Interval | None:
         """The interval that the fresh runs give for the share of runs inside `mfs` that show an anomaly, if any."""
         return wilson(self.fresh_shows, self.fresh_runs)
+
+    @property
+    def explanation_begun(self) -> bool:
+        """Whether its conditions were looked for. The budget can end before."""
+        return bool(self.complete or self.extraction_runs or self.mfs.conditions)
 
     @property
     def sentence(self) -> str:

@@ -15,7 +15,7 @@ from collie.campaign.phases import Place, with_places
 from collie.files import Folder, write_whole
 from collie.plain import CODEC
 from collie.ports import CampaignHeader, Measured, RunRecord
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import NOT_BEGUN, Anomaly
 from collie.store import codec
 from collie.store.directory import ANOMALIES, CampaignDirectory
 from collie.workloads.workload import render
@@ -80,7 +80,7 @@ def _instructions(directory: CampaignDirectory, header: CampaignHeader, anomaly:
     return f"""{anomaly.sentence}
 
 Found in run {anomaly.found_at_run} of campaign {header.campaign} ({header.space}, {header.recipe}, seed {header.seed}).
-Minimal feature set: {anomaly.mfs}
+{f"Minimal feature set: {anomaly.mfs}" if anomaly.explanation_begun else NOT_BEGUN}
 {_cause(anomaly)}
 {again}, in the directory that holds {name}:
 

@@ -84,7 +84,7 @@ def next_steps(
 
 
 def _row(anomaly: Anomaly) -> tuple[str, ...]:
-    if awaits_explanation(anomaly):
+    if awaits_explanation(anomaly) or not anomaly.explanation_begun:
         likely = anomaly.likely_same_as
         again = f", {percent(likely.chance)} likely to share the cause of {likely.id}" if likely is not None else ""
         shows, where = "", f"{_UNEXPLAINED}: {anomaly.workload.qp_type} {anomaly.workload.opcode}{again}"

@@ -16,6 +16,7 @@ from collie.perftest.case import PerftestCase, in_perftest
 from collie.perftest.parse import workload_of
 from collie.report.perftest import perftest_json, render_commands, render_script
 from collie.wiring import ADAPTERS
+from collie.workloads.feature import Mfs
 
 SPACE = load_space("nsdi22")
 
@@ -129,6 +130,11 @@ def test_the_script_counts_in_the_window_of_perftest(hosts: dict[str, str]) -> N
     script = render_script(case("nsdi22-03"))
     longer = run(script, {**hosts, "DURATION": "10", "ROUNDS": "1"}, 4 << 20)
     assert "plain sibling: 167.8 Gbit/s" in longer.stdout  # 30,000 messages of 4 MiB in 10 - 2 * 2 s
+
+
+def test_an_anomaly_whose_explanation_has_not_begun_says_so() -> None:
+    bare = replace(case("nsdi22-03"), name="a1", mfs=Mfs(()), explanation_begun=False)
+    assert render_commands(bare).startswith("# a1: pause, not explained yet: its explanation has not begun\n")
 
 
 def test_a_name_cannot_leave_its_comment() -> None:

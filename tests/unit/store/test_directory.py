@@ -98,7 +98,8 @@ def test_an_anomaly_takes_along_what_is_needed_to_run_it_again(tmp_path: Path) -
     assert mfs["sentence"] == ANOMALY.sentence
     assert "collie reproduce 'my campaign/a1' --controls" in files["reproduce.txt"].decode()
     with SqliteStore.open(tmp_path / "my campaign") as store:
-        store.add_anomaly(replace(ANOMALY, id="a2", mfs=Mfs(())))
+        store.add_anomaly(replace(ANOMALY, id="a2", mfs=Mfs(()), complete=False, extraction_runs=0))
         unexplained = contents(store.directory.path / "anomalies/a2")
+    assert "\nnot explained yet: its explanation has not begun\n" in unexplained["reproduce.txt"].decode()
     assert "--controls" not in unexplained["reproduce.txt"].decode(), "there is no condition to break"
     assert len(files["series.jsonl"].splitlines()) == 3

@@ -118,6 +118,21 @@ def test_anomalies_have_the_order_of_the_terminal_and_are_numbered_by_it() -> No
     assert [mark["id"] for mark in json.loads(Page(html).data)["found"]] == order
 
 
+def test_an_explanation_that_has_not_begun_is_not_called_half_done() -> None:
+    store, full = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    bare = replace(full.anomalies()[0], mfs=Mfs(()), complete=False, extraction_runs=0)
+    store.add_anomaly(bare)
+    text = Page(render_report(store, ReportContext(space=SPACE))).text
+    assert "Not explained yet: its explanation has not begun." in text
+    assert "Not explained to the end" not in text
+    made_for = replace(bare, history=(Workload(),), made_for=Workload())
+    store.add_anomaly(made_for)
+    assert "no condition found" not in Page(render_report(store, ReportContext(space=SPACE))).text
+    *_, row = findings_table([made_for])
+    assert row.plain.endswith(f"not explained: {bare.workload.qp_type} {bare.workload.opcode}")
+
+
 def test_what_waits_names_the_anomaly_whose_cause_it_probably_shares() -> None:
     store = MemoryStore(HEADER)
     fill(store)
