@@ -9,7 +9,7 @@ from collie.bundle.hosts import FORM, OPTIONAL
 from collie.campaign.reproduce import Bundle
 from collie.readings.victim import why_none
 from collie.report.quantities import show
-from collie.search.anomaly import differences
+from collie.search.phrases import differences
 from collie.workloads.units import format_rate
 from collie.workloads.workload import FIELD_NAMES, Connection, Workload
 

@@ -10,7 +10,7 @@ from collie.campaign.reproduce import Reproduced, Reproduction, Trial
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
 from collie.report.quantities import interval, percent, rate, runs
-from collie.search.anomaly import differences
+from collie.search.phrases import differences
 from collie.workloads.units import format_count
 
 _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}

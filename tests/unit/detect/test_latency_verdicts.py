@@ -52,7 +52,7 @@ def test_a_late_run_names_both_latencies_and_the_share_that_is_waiting() -> None
     assert found.margin == pytest.approx(10 / 4)
     later = verdict(of("a-b", 10e-6, 0.3))
     assert later.reason.endswith(": waiting is over 99% of the latency")
-    assert later.figure == "over 99% of the latency"
+    assert later.figure == "waiting is over 99% of the latency"
 
 
 @pytest.mark.parametrize(

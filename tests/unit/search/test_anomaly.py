@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.search.anomaly import Anomaly, anomaly_id, differences, require_id
+from collie.search.anomaly import Anomaly, anomaly_id, require_id
+from collie.search.phrases import differences
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, QpType, Workload
