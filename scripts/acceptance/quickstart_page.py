@@ -57,7 +57,7 @@ its result.
 The table has the other {len(causes)}, of which {explained} have a complete explanation. *Fresh runs* are drawn anew \
 inside the conditions, and counted if they are anomalous.
 
-| | symptom | severity | found after | fresh runs | conditions |
+| | symptom | severity | confirmed after | fresh runs | conditions |
 |---|---|---|---|---|---|
 {rows}
 

@@ -336,3 +336,12 @@ def test_counters_and_expectations_are_in_the_text(full: Summary) -> None:
     why = "3 of 9 kinds were seen only once (1 came in the second half, the last came 2.1 h ago)"
     assert f"Another find in the next hour: 12%, because {why}; explanations took 14 of the 71 runs." in text
     assert "1 of 60 runs looked anomalous and did not show again; chance of a false anomaly: under 0.1%" in text
+
+
+def test_what_was_found_stands_beside_the_simplest_workload_if_it_showed_more(summary: Summary) -> None:
+    first, second = summary.anomalies
+    worse = replace(first, found_severity=0.9, found_reason="host b sends pause for 90.0% of the time")
+    same = replace(second, found_severity=second.severity, found_reason=second.reason)
+    text = render_summary(HEADER, replace(summary, anomalies=(worse, same)), 1.0)
+    assert "a1  pause, 18.2% of the time (90.0% of the time as found), found in run" in text
+    assert text.count(" as found)") == 1
