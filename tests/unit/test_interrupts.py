@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import subprocess
 import sys
 import time
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +33,22 @@ def test_an_interrupt_that_python_swallows_comes_again(number: signal.Signals) -
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         drop(lambda: signal.raise_signal(number))
         time.sleep(30)
+
+
+@pytest.mark.usefixtures("heeded")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_during_an_import_waits_for_its_end(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The initialization of a compiled module may drop any exception."""
+    source = f"import signal\ntry:\n    signal.raise_signal({number:d})\nexcept BaseException:\n    pass\n"
+    name = f"drops_exceptions_{number:d}"  # an import runs once
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        importlib.import_module(name)
+        time.sleep(30)
+    assert name in sys.modules
 
 
 @pytest.mark.usefixtures("heeded")
