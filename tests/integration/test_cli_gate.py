@@ -247,13 +247,14 @@ def test_a_campaign_without_the_name_of_an_anomaly_is_refused_with_those_it_has(
 
 
 def test_what_a_campaign_could_not_explain_is_not_passed_over_in_silence(
-    baseline: str, caplog: pytest.LogCaptureFixture
+    baseline: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["check", "rpc-library", "--against", baseline]) == 4, "two were not compared"
     with ADAPTERS.records.read(Path(baseline)) as store:
         unexplained = [each.id for each in store.anomalies() if not each.mfs.conditions and each.same_as is None]
     assert unexplained, "120 runs end before the second anomaly is explained"
-    assert all(f"{baseline}/{name}" in caplog.text for name in unexplained)
+    said = capsys.readouterr().out
+    assert all(f"{baseline}/{name}" in said for name in unexplained)
 
 
 def test_a_baseline_that_still_runs_is_named(baseline: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
