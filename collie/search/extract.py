@@ -139,7 +139,7 @@ class MfsExtraction:
         self._doubted: Candidate | None = None
         self._open: Candidate | None = None
         self._settled = self._finished = self._began = False
-        self._alone: set[Workload] = set()
+        self._alone: dict[Workload, bool] = {finding: True}
         self._ran = {finding}
         self._rehearsed: Counter[tuple[Workload, Mfs]] = Counter()
         self._best: tuple[int, ...] = ()
@@ -178,13 +178,12 @@ class MfsExtraction:
                 self._finished = True
                 break
             rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
-            if self._around.set_up() is not None and start not in self._alone and not self._is_late:
-                self._alone.add(start)  # on a set-up with room for other phases it may show what it does not show alone
-                yield from self._run(self._candidates.candidate(start))
-                self._open = self._question()
+            if self._around.set_up() is not None and start not in self._alone:
+                yield from self._run_alone(start)  # as a phase it may show what it does not show alone
+                self._open = None if self._is_late else self._question()
                 continue
             drawn = drawn_inside(self.mfs, start, self._around, self._rng, self._ran, rest_plain=rest_plain)
-            verdict = yield from self._run(self._candidates.candidate(drawn))
+            verdict = yield from self._run_alone(drawn)
             if verdict is not None and not verdict.is_inconclusive:
                 self.fresh.append(verdict.is_anomalous)
             self._open = None if self._is_late else self._question() or self._check(drawn)
@@ -233,6 +232,13 @@ class MfsExtraction:
         self._ran.add(probe.workload)
         verdict = yield probe.workload
         self._learn(probe, verdict)
+        return verdict
+
+    def _run_alone(self, workload: Workload) -> Probes[Verdict | None]:
+        """Run a workload on a set-up of its own, and return its verdict."""
+        verdict = yield from self._run(self._candidates.candidate(workload))
+        shows = verdict is not None and self._symptom.is_related(verdict.symptom)
+        self._alone[workload] = shows or self._alone.get(workload, False)
         return verdict
 
     def _question(self) -> Candidate | None:
@@ -313,7 +319,8 @@ class MfsExtraction:
         passed, trials = self._evidence.trials(self.mfs)
         complete = self._finished if self.mfs.conditions else self._evidence.all_reproduce
         simplest = self._evidence.simplest(self.mfs)
-        if not self._evidence.is_sure(simplest, self._policy.accepting):
+        shown_alone = self._around.set_up() is None or self._alone.get(simplest)
+        if not shown_alone or not self._evidence.is_sure(simplest, self._policy.accepting):
             simplest = self._evidence.finding
         return Extracted(self.mfs, simplest, complete, self._asked, trials, passed, len(self.fresh), sum(self.fresh))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 
 import numpy as np
@@ -11,7 +12,7 @@ from collie.content.spaces import load_space
 from collie.detect.noise import Noise
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.search.extract import Extracted, extract
-from collie.search.fresh_runs import Surroundings, costs_one_run
+from collie.search.fresh_runs import Probes, Surroundings, costs_one_run
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import CandidateLimits
 from collie.search.recipe import Extraction
@@ -22,6 +23,7 @@ from collie.workloads.workload import Workload
 SPACE = load_space("nsdi22")
 SHOWS = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.2, "b")
 NORMAL = Verdict(Outcome.NORMAL, "fine")
+Answer = Callable[[Workload], Verdict]
 DIMENSIONS = [dimension for dimension in SPACE.dimensions.values() if isinstance(dimension, Ordered | Choice)]
 
 
@@ -49,6 +51,16 @@ def run(
             probe = probes.send(answer(probe))
     except StopIteration as stop:
         return stop.value, asked
+
+
+def answered(probes: Probes[None], answer: Answer) -> list[Workload]:
+    """Answer the probes, and return them."""
+    asked: list[Workload] = []
+    with suppress(StopIteration):
+        asked.append(next(probes))
+        while True:
+            asked.append(probes.send(answer(asked[-1])))
+    return asked
 
 
 def planted(mfs: Mfs) -> Callable[[Workload], Verdict]:

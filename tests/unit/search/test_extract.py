@@ -11,12 +11,13 @@ import pytest
 from collie.detect.noise import Noise
 from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
-from collie.search.extract import Extracted, extract
+from collie.search.extract import Extracted, MfsExtraction, extract
 from collie.search.fresh_runs import Surroundings
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.setup import SetUp
 from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
-from tests.support.extractions import NORMAL, SHOWS, SPACE, never, planted, planted_at, run
+from tests.support.extractions import NORMAL, SHOWS, SPACE, answered, never, planted, planted_at, run
 
 SEEDS = range(1, 9)
 OTHER = Verdict(Outcome.ANOMALOUS, "slow", Symptom.LOW_THROUGHPUT, 0.5, "b")
@@ -450,3 +451,17 @@ def test_another_anomaly_with_the_same_symptom_does_not_count() -> None:
 def test_that_any_workload_shows_it_is_concluded_from_several(most: int, complete: bool) -> None:
     found, _ = run(SPACE.base, lambda _workload: SHOWS, Extraction(most_runs=most))
     assert (found.mfs, found.complete) == (Mfs(()), complete)
+
+
+@pytest.mark.parametrize("most_runs", [10, 300])
+def test_the_simplest_workload_is_one_that_shows_it_on_a_set_up_of_its_own(most_runs: int) -> None:
+    """A phase can show what the same workload does not show alone, also where the limit of time ends the questions."""
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
+    start = SPACE.base.with_(wqe_batch=128, qps=64, sge_count=4)
+    around = Surroundings(SPACE, Noise(), never, lambda: [(start, SHOWS)] * 3, set_up=lambda: SetUp(SPACE.base))
+    extraction = MfsExtraction(start, Symptom.PAUSE, Extraction(most_runs=most_runs), around)
+    alone = Mfs((*mfs.conditions, Condition("qps", Op.AT_LEAST, 64)))
+    while not extraction.is_over:
+        answered(extraction.questions(), lambda workload: SHOWS if mfs.covers(workload) else NORMAL)
+        answered(extraction.claims(), lambda workload: SHOWS if alone.covers(workload) else NORMAL)
+    assert alone.covers(extraction.result().workload)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -12,18 +10,16 @@ import pytest
 
 from collie.detect.interval import wilson
 from collie.detect.noise import Noise
-from collie.detect.symptom import Symptom, Verdict
+from collie.detect.symptom import Symptom
 from collie.search.extract import MfsExtraction
-from collie.search.fresh_runs import Probes, Surroundings
+from collie.search.fresh_runs import Surroundings
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Workload
-from tests.support.extractions import NORMAL, SHOWS, SPACE, never
+from tests.support.extractions import NORMAL, SHOWS, SPACE, Answer, answered, never
 
 SEEDS = range(1, 9)
 PLANTED = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("mtu", Op.AT_MOST, 1024)))
 LONG, SHORT = Extraction(most_runs=300), Extraction(most_runs=10)
-Answer = Callable[[Workload], Verdict]
 
 
 def begun(seed: int, policy: Extraction) -> tuple[MfsExtraction, Answer]:
@@ -35,16 +31,6 @@ def begun(seed: int, policy: Extraction) -> tuple[MfsExtraction, Answer]:
     around = Surroundings(SPACE, Noise(), never, lambda: measured)
     extraction = MfsExtraction(start, Symptom.PAUSE, policy, around)
     return extraction, lambda w: shows if PLANTED.covers(w) and rng.random() < 0.6 else NORMAL
-
-
-def answered(probes: Probes[None], answer: Answer) -> list[Workload]:
-    """Answer the probes, and return them."""
-    asked: list[Workload] = []
-    with suppress(StopIteration):
-        asked.append(next(probes))
-        while True:
-            asked.append(probes.send(answer(asked[-1])))
-    return asked
 
 
 def test_the_set_has_hardly_a_needless_condition_and_the_claim_holds() -> None:
