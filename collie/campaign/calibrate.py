@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer
-from collie.campaign.siblings import best_rate
+from collie.campaign.siblings import SickPlain, best_rate
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.links import LinkLatency, link_latencies
 from collie.detect.measurement import Measurement
@@ -26,6 +27,23 @@ SIZES = (64, 1024, 4096, 16384, 65536)
 
 DENSE_SIZES = (64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576)
 """Sizes of `collie hosts calibrate`. They are denser where the cost of a message hardly depends on its size."""
+
+
+@dataclass
+class _Work:
+    """What the pairs of a calibration share.
+
+    Attributes:
+        left: workloads to run, one entry for each run.
+        rates: the ceilings that the runs gave.
+        spoiled: runs that give no ceiling.
+        refused: workloads that a device cannot run, or that cost a host.
+    """
+
+    left: deque[Workload]
+    rates: dict[Workload, list[float]] = field(default_factory=lambda: defaultdict(list))
+    spoiled: dict[Workload, list[SickPlain]] = field(default_factory=lambda: defaultdict(list))
+    refused: set[Workload] = field(default_factory=set)
 
 
 def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
@@ -89,14 +107,15 @@ def calibrate(
 
     Each round runs every workload once, so a short disturbance affects one repeat of each. Disturbed and unstable runs
     are repeated, because a ceiling that is too low hides anomalies. A workload that cannot run or never settles is left
-    out: its verdicts need plain siblings.
+    out: its verdicts need plain siblings. Plain traffic that is anomalous in every try is suspected, once for each
+    transport and opcode.
     """
-    rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
-    left = deque([*rates] * repeats)
-    spoiled: Tally[Workload] = Tally()
-    while left:  # a lost pair can return its work after the others have finished
-        measurer.scheduler.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
-    points = tuple(_point(workload, found) for workload, found in rates.items() if found)
+    work = _Work(deque([*workloads] * repeats))
+    while work.left:  # a lost pair can return its work after the others have finished
+        measurer.scheduler.drive({lane: _calibrating(measurer, lane, work) for lane in measurer.lanes})
+    for sick in _sick(work):
+        measurer.suspect(sick)
+    points = tuple(_point(workload, found) for workload, found in work.rates.items() if found)
     return Calibration(points, links=_links(measurer, load, repeats) if load is not None else ())
 
 
@@ -113,7 +132,7 @@ async def _timing(measurer: Measurer, lane: Lane, load: Workload, repeats: int) 
     """Run plain traffic at an offered load. Disturbed and unstable runs are repeated, as for a ceiling."""
     runs: list[Measurement] = []
     for _ in range(repeats + _MAX_SPOILED):
-        result = await measurer.running(lane, load, "calibrate")
+        result = (await measurer.running(lane, load, "calibrate")).result
         if isinstance(result, Unsupported | HostLost):
             break
         if isinstance(result, Measured) and measurer.judgement.tells_links(load, result.measurement):
@@ -123,27 +142,42 @@ async def _timing(measurer: Measurer, lane: Lane, load: Workload, repeats: int) 
     return runs
 
 
-async def _calibrating(
-    measurer: Measurer, lane: Lane, left: deque[Workload], rates: dict[Workload, list[float]], spoiled: Tally[Workload]
-) -> None:
-    while left:
-        workload = left.popleft()
-        if workload not in rates:
+async def _calibrating(measurer: Measurer, lane: Lane, work: _Work) -> None:
+    while work.left:
+        workload = work.left.popleft()
+        if workload in work.refused:
             continue
         try:
-            result = await measurer.running(lane, workload, "calibrate")
+            record = await measurer.running(lane, workload, "calibrate")
         except LaneLost:
-            left.append(workload)
+            work.left.append(workload)
             raise
+        result = record.result
         if isinstance(result, Unsupported | HostLost):
-            rates.pop(workload, None)
-        elif isinstance(result, Measured) and workload in rates:
+            work.refused.add(workload)
+            work.rates.pop(workload, None)
+        elif isinstance(result, Measured) and workload not in work.refused:
             best = best_rate(workload, result.measurement)
             if best is not None and measurer.judgement.is_yardstick(workload, result.measurement):
-                rates[workload].append(best)
-            elif spoiled[workload] < _MAX_SPOILED:
-                spoiled[workload] += 1
-                left.append(workload)
+                work.rates[workload].append(best)
+                continue
+            verdict = measurer.judgement.unbounded(workload, result.measurement)
+            spoiled = work.spoiled[workload]
+            spoiled.append(SickPlain(record, result.measurement, verdict, lane))
+            if len(spoiled) <= _MAX_SPOILED:
+                work.left.append(workload)
+
+
+def _sick(work: _Work) -> Iterator[SickPlain]:
+    """Yield the worst run of each transport and opcode whose plain traffic was anomalous in every try at some size."""
+    worst: dict[tuple[QpType, Opcode], SickPlain] = {}
+    for workload, runs in work.spoiled.items():
+        every_try = workload not in work.rates and len(runs) > _MAX_SPOILED
+        if every_try and all(run.verdict.is_anomalous for run in runs):
+            kind = workload.qp_type, workload.opcode
+            candidates = [*runs, worst[kind]] if kind in worst else runs
+            worst[kind] = max(candidates, key=lambda run: run.verdict.severity)
+    yield from worst.values()
 
 
 def _point(workload: Workload, rates: Sequence[float]) -> CalibrationPoint:

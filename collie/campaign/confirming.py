@@ -64,8 +64,8 @@ class Confirmer:
         """Tell the strategy what came of an observation."""
         self._strategy.tell(observation.workload, Answer(ProposalOutcome.MEASURED, observation.measurement, found))
 
-    def suspect_siblings(self) -> bool:
-        """Turn plain siblings that are themselves anomalous into suspicions. Return whether one is new."""
+    def suspect_plain(self) -> bool:
+        """Turn plain traffic that is itself anomalous into suspicions. Return whether one is new."""
         new = False
         while self._measurer.sick:
             sick = self._measurer.sick.pop(0)
@@ -85,7 +85,7 @@ class Confirmer:
         try:
             await self._freshen_bound(lane, suspicion.workload, policy.siblings(suspicion.verdict))
             suspicion.taken = False
-            if self.suspect_siblings():
+            if self.suspect_plain():
                 return  # the simpler workload comes first
             suspicion.taken = True
             probes = confirm(suspicion.workload, symptom, self._trust.rule, policy.void_runs)
@@ -104,7 +104,8 @@ class Confirmer:
         found = confirmation.confirmed and not of_one_pair
         if found:
             anomaly = self._anomaly(suspicion, confirmation)
-            self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain)
+            is_plain = self._measurer.judgement.sibling(suspicion.workload) == suspicion.workload
+            self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain, is_next=is_plain)
             self._sink.on_event(AnomalyConfirmed(anomaly))
         elif not confirmation.confirmed:
             if not (refuted and await self._shows_after(lane, suspicion, symptom)):

@@ -37,7 +37,7 @@ async def judging_after(
     A sequence that breaks off counts as a failed set-up of the workload, because it says nothing of it.
     """
     for number, phase in enumerate(on.before, start=1):
-        result = await measurer.running(lane, phase, HISTORY, PhaseOf(on.made_for, first=number == 1))
+        result = (await measurer.running(lane, phase, HISTORY, PhaseOf(on.made_for, first=number == 1))).result
         if lane.set_up is None or is_anew(result):
             return _broken_off(result, f"phase {number} of {len(on.before)} before it"), None
     record = await measurer.recording(lane, workload, purpose, PhaseOf(on.made_for, first=not on.before))

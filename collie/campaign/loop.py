@@ -144,7 +144,7 @@ class SearchLoop:
         try:
             while self._proposals.again or self._suspicion_for(lane) or self._skipped_in_a_row < _MAX_SKIPPED:
                 await self._measurer.require_working(lane)
-                self._confirmer.suspect_siblings()
+                self._confirmer.suspect_plain()
                 if (suspicion := self._suspicion_for(lane)) is not None:
                     await self._confirmer.investigate(lane, suspicion)
                 elif (waiting := self._due()) is not None:

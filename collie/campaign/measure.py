@@ -17,7 +17,7 @@ from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, Phase
 from collie.campaign.observations import LostHost
 from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
-from collie.campaign.siblings import SickSibling, delivered, unfit
+from collie.campaign.siblings import SickPlain, delivered, unfit
 from collie.detect.bounds import Bounds
 from collie.detect.judge import judge
 from collie.detect.measurement import Measurement
@@ -67,7 +67,7 @@ class Measurer:
         judgement: what the runs so far say of a run.
         set_aside: pairs that no longer measure, with the reason.
         budget: a gate replaces it for each part of its campaign.
-        sick: plain siblings that are themselves anomalous and that no one has taken as suspicions yet.
+        sick: plain traffic that is itself anomalous and that no one has taken as suspicions yet.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Measurer:
         self.refused: dict[Workload, str] = {}
         self.lost: dict[Workload, LostHost] = {}
         self.plain: list[Measurement] = []
-        self.sick: list[SickSibling] = []
+        self.sick: list[SickPlain] = []
         self._ran: list[Workload] = []
         self.set_aside: dict[str, str] = {}
         self._pace = Pace()
@@ -144,14 +144,14 @@ class Measurer:
         (lane,) = self.lanes
         return self.scheduler.drive({lane: task})[lane]
 
-    async def running(self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None) -> RunResult:
-        """Run a workload once and record the result without a verdict.
+    async def running(self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None) -> RunRecord:
+        """Run a workload once and record it without a verdict.
 
         Raises:
             BudgetSpent: no further run can begin.
             TestbedError: the testbed is gone.
         """
-        return (await self._run(lane, workload, purpose, on)).result
+        return await self._run(lane, workload, purpose, on)
 
     async def judging(
         self, lane: Lane, workload: Workload, purpose: str, on: PhaseOf | None = None, asked: Symptom | None = None
@@ -289,7 +289,7 @@ class Measurer:
         """
         sibling = self._bounds.sibling(workload)
         on = on or lane.phase_for(sibling)
-        sick: list[SickSibling] = []
+        sick: list[SickPlain] = []
         for _ in range(tries):
             record = await self._run(lane, sibling, "sibling", on)
             result = record.result
@@ -305,11 +305,11 @@ class Measurer:
                 await self._timing_links(lane, workload)
                 return
             if isinstance(result, Measured) and verdict is not None and verdict.is_anomalous:
-                sick.append(SickSibling(record, result.measurement, verdict, lane))
+                sick.append(SickPlain(record, result.measurement, verdict, lane))
         # One disturbed run proves nothing, but a sibling that is anomalous in every try is no reference.
         if len(sick) == _SIBLING_TRIES and not self._bounds.settled(sibling):
             self._bounds.distrust(sibling)
-            self._suspect(sick[0])
+            self.suspect(sick[0])
 
     async def _compare(self, lane: Lane, record: RunRecord, measurement: Measurement) -> None:
         """Compare a plain workload that misses the specification with plain traffic of other transports."""
@@ -322,10 +322,11 @@ class Measurer:
             if self._bounds.reaches(relative, deficit):
                 self._bounds.outpace(plain, relative)
                 verdict = judge(plain, measurement, self._bounds.tightest(plain), self._thresholds)
-                self._suspect(SickSibling(record, measurement, verdict, lane))
+                self.suspect(SickPlain(record, measurement, verdict, lane))
                 return
 
-    def _suspect(self, sick: SickSibling) -> None:
+    def suspect(self, sick: SickPlain) -> None:
+        """Remember plain traffic that is itself anomalous."""
         if sick.verdict.is_anomalous:
             self.sick.append(sick._replace(verdict=self.judgement.with_signature(sick.verdict, sick.measurement)))
 
@@ -350,7 +351,7 @@ class Measurer:
         if isinstance(result, Measured) and self.judgement.unbounded(load, result.measurement).is_normal:
             verdict = self.judgement.learn_links(result.measurement)
             if verdict is not None:
-                self._suspect(SickSibling(record, result.measurement, verdict, lane))
+                self.suspect(SickPlain(record, result.measurement, verdict, lane))
 
     async def _measuring_curve(self, lane: Lane, workload: Workload) -> None:
         """Measure the curve of a workload's transport, once, as phases of one set-up."""

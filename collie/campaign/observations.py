@@ -40,7 +40,7 @@ class Suspicion(Observation):
     Attributes:
         refuted: another lane did not reproduce it. The lane that observed it then tests whether it is itself the cause.
         taken: whether a lane is confirming it.
-        proposed: whether the strategy proposed it. It did not propose a sick plain sibling.
+        proposed: whether the strategy proposed it. It did not propose sick plain traffic.
         on: the set-up that it was a phase of, with the phases before it.
         dropped: whether fresh runs did not confirm it.
     """
@@ -74,7 +74,7 @@ class ConfirmedAnomaly(Observation):
         audits: number of runs that test its explanation.
         covered: number of proposals that its explanation covers.
         severity_alone: severity of the simplest workload, where hardly another cause adds to it.
-        is_next: whether its explanation comes first, because its pair was lost or an explanation was withdrawn.
+        is_next: whether its explanation comes first: of plain traffic, or again after a lost pair or a wrong set.
     """
 
     anomaly: Anomaly

@@ -54,7 +54,7 @@ async def _plain_rates(
 ) -> Rates | str:
     rates, anomalous = {}, []
     for workload in workloads:
-        result = await measurer.running(lane, workload, QUALIFY)
+        result = (await measurer.running(lane, workload, QUALIFY)).result
         if not isinstance(result, Measured):
             continue
         if (best := best_rate(workload, result.measurement)) is not None:

@@ -1,4 +1,4 @@
-"""Runs of plain siblings: throughput, fitness as a reference, and siblings that are themselves anomalous."""
+"""Runs of plain siblings: throughput, fitness as a reference, and plain traffic that is itself anomalous."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload
 
 
-class SickSibling(NamedTuple):
-    """A plain sibling that is itself anomalous, with the run that shows it."""
+class SickPlain(NamedTuple):
+    """Plain traffic that is itself anomalous, with the run that shows it."""
 
     record: RunRecord
     measurement: Measurement

@@ -94,7 +94,7 @@ class Triage:
                 self.suspicions.append(dataclasses.replace(chosen, proposed=False))
 
     def put_first(self, sick: Suspicion) -> bool:
-        """Put a sick plain sibling before the other suspicions, which repeat it if they are alike.
+        """Put sick plain traffic before the other suspicions, which repeat it if they are alike.
 
         Return whether it is a new suspicion.
         """
@@ -127,8 +127,8 @@ class Triage:
         free = (suspicion for suspicion in self.suspicions if not suspicion.taken)
         return next((each for each in free if alone or (each.lane is lane) == each.refuted), None)
 
-    def confirmed(self, suspicion: Suspicion, anomaly: Anomaly, *, explain: bool) -> None:
-        """Turn a suspicion into an anomaly. With `explain`, the anomaly awaits explanation."""
+    def confirmed(self, suspicion: Suspicion, anomaly: Anomaly, *, explain: bool, is_next: bool = False) -> None:
+        """Turn a suspicion into an anomaly. With `explain`, it awaits explanation, first if it `is_next`."""
         for _ in suspicion.observations:
             self._sighted(anomaly)
         self.keep(anomaly)
@@ -142,8 +142,10 @@ class Triage:
                 floor=suspicion.floor,
                 inside=suspicion.inside,
                 foreseen=suspicion.foreseen,
+                is_next=is_next,
             )
-            self.waiting.append(confirmed)
+            place = sum(each.is_next for each in self.waiting) if is_next else len(self.waiting)
+            self.waiting.insert(place, confirmed)
             if self._familiarity(confirmed) < _FAMILIAR:
                 self.fruitless_seconds = 0.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collie.campaign.budget import Budget
-from collie.campaign.events import AnomalyConfirmed, RunFinished
+from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished
 from collie.campaign.run import Campaign
 from collie.content.catalogs import load_catalog
 from collie.content.recipes import load_recipe
@@ -38,12 +38,15 @@ PLAIN = Mfs(
     )
 )
 """Covers every plain sibling and hardly any random workload."""
+NO_CEILINGS = Calibration()
 MANY_SGES = Mfs((Condition("sge_count", Op.AT_LEAST, 6),))
 
 
-def searched(testbed: FakeTestbed, space: Space = UD, runs: int = 80) -> ListSink:
+def searched(
+    testbed: FakeTestbed, space: Space = UD, runs: int = 80, calibration: Calibration | None = NO_CEILINGS
+) -> ListSink:
     sink = ListSink()
-    Campaign(testbed, MemoryStore(HEADER), space, RANDOM, Budget(runs=runs), 1, (), Calibration()).run(sink)
+    Campaign(testbed, MemoryStore(HEADER), space, RANDOM, Budget(runs=runs), 1, (), calibration).run(sink)
     return sink
 
 
@@ -85,22 +88,41 @@ def test_a_sibling_outside_the_space_is_no_suspicion() -> None:
     assert found(sink) == []
 
 
+def test_plain_traffic_that_its_calibration_shows_to_be_sick_is_the_first_find() -> None:
+    sink = searched(FakeTestbed((Planted(PLAIN),)), calibration=None)
+    (first,) = found(sink)
+    assert is_plain(first)
+    assert first.found_as.qp_type is QpType.UD
+    purposes = {event.record.run: event.record.purpose for event in sink.of(RunFinished)}
+    assert purposes[first.found_at_run] == "calibrate"
+
+
+def test_calibration_runs_that_were_disturbed_now_and_then_are_no_find() -> None:
+    sink = searched(FakeTestbed((Planted(PLAIN, shows=0.3),)), runs=40, calibration=None)
+    assert any(event.record.purpose == "search" for event in sink.of(RunFinished))
+    assert found(sink) == []
+
+
+def guided(file: SubsystemFile, runs: int, seed: int = 3) -> ListSink:
+    sink = ListSink()
+    testbed = SimulatedTestbed(file, load_catalog("simulated"), seed=seed)
+    store, budget = MemoryStore(HEADER), Budget(runs=runs)
+    Campaign(testbed, store, SPACE, load_recipe("guided"), budget, seed, (), NO_CEILINGS).run(sink)
+    return sink
+
+
 @pytest.mark.parametrize("name", ["sick-datagrams", "sick-doorbells", "sick-reads", "sick-sends", "slow-reads"])
 def test_the_default_search_names_sick_plain_traffic_first(name: str) -> None:
     file = load_subsystem(str(SUBSYSTEMS / f"{name}.yaml"), SubsystemFile)
-    sink = ListSink()
-    Campaign(
-        SimulatedTestbed(file, load_catalog("simulated"), seed=3),
-        MemoryStore(HEADER),
-        SPACE,
-        load_recipe("guided"),
-        Budget(runs=40),
-        3,
-        (),
-        Calibration(),
-    ).run(sink)
-    first, truth = found(sink)[0], Truth(file, SPACE)
+    first, truth = found(guided(file, 40))[0], Truth(file, SPACE)
     assert is_plain(first)
     assert first.found_at_run < 30
     assert truth.verdict(first.workload).is_anomalous
     assert truth.mechanism(first.workload) is file.witnesses[0].mechanism
+
+
+@pytest.mark.parametrize("name", ["sick-datagrams", "sick-sends"])
+def test_what_plain_traffic_shows_is_explained_before_the_rest(name: str) -> None:
+    sink = guided(load_subsystem(str(SUBSYSTEMS / f"{name}.yaml"), SubsystemFile), 160, seed=136)
+    first, *_ = sink.of(AnomalyExplained)
+    assert first.anomaly.id == found(sink)[0].id
