@@ -68,6 +68,13 @@ class AnomalyMerged:
 
 
 @dataclass(frozen=True, slots=True)
+class AnomalyReplaced:
+    """Controls of a waiting anomaly showed a second cause, which takes its place."""
+
+    anomaly: Anomaly
+
+
+@dataclass(frozen=True, slots=True)
 class SuspicionDropped:
     """A suspicion was not confirmed."""
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Generator, Iterator
 from typing import Protocol, TypeVar
 
-from collie.campaign.events import AnomalyExplained, AnomalyMerged
+from collie.campaign.events import AnomalyExplained, AnomalyMerged, AnomalyReplaced
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
@@ -169,6 +169,7 @@ class Explainer:
                 host=second.host,
             )
             self._triage.keep(waiting.anomaly)
+            self._sink.on_event(AnomalyReplaced(waiting.anomaly))
         else:
             waiting.inside = widen_to_untested(mfs, self._space)
             waiting.floor = _floor(joined.alone, verdict)

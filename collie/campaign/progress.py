@@ -17,6 +17,7 @@ from collie.campaign.events import (
     AnomalyConfirmed,
     AnomalyExplained,
     AnomalyMerged,
+    AnomalyReplaced,
     CampaignBegun,
     PairSetAside,
     RunBegun,
@@ -159,7 +160,12 @@ class Follower:
                 self._purpose = event.purpose
             case PairSetAside(pair, reason):
                 self._know(pairs_set_aside={**self._known.pairs_set_aside, pair: reason})
-            case AnomalyConfirmed(anomaly) | AnomalyExplained(anomaly) | AnomalyMerged(anomaly):
+            case (
+                AnomalyConfirmed(anomaly)
+                | AnomalyExplained(anomaly)
+                | AnomalyMerged(anomaly)
+                | AnomalyReplaced(anomaly)
+            ):
                 self._found(anomaly)
             case CampaignBegun(info, budget):
                 self._falling = frozenset(counter.name for counter in info.catalog.of_kind(CounterKind.PERFORMANCE))

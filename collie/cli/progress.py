@@ -15,6 +15,7 @@ from collie.campaign.events import (
     AnomalyConfirmed,
     AnomalyExplained,
     AnomalyMerged,
+    AnomalyReplaced,
     PairSetAside,
     RunFinished,
     SpacePruned,
@@ -75,6 +76,8 @@ class ConsoleProgress:
                     self._console.print(f"   {anomaly.id} likely: {anomaly.hint}")
             case AnomalyMerged(anomaly):
                 self._console.print(f"   {anomaly.id} is {anomaly.same_as} again", style="dim")
+            case AnomalyReplaced(anomaly):
+                self._console.print(f"   {anomaly.id} is from now on what its controls showed: {anomaly.reason}")
             case SpacePruned(drops):
                 for drop in drops:
                     self._console.print(f"left out: {drop}", style="dim")

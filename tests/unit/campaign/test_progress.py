@@ -11,6 +11,7 @@ from collie.campaign.events import (
     AnomalyConfirmed,
     AnomalyExplained,
     AnomalyMerged,
+    AnomalyReplaced,
     CampaignBegun,
     PairSetAside,
     RunBegun,
@@ -159,6 +160,8 @@ def test_an_anomaly_that_is_another_one_is_not_counted_twice() -> None:
     for event in (AnomalyConfirmed(ANOMALY), AnomalyConfirmed(second)):
         follower.on_event(event)
     assert follower.standing().worst == "a2"
+    follower.on_event(AnomalyReplaced(replace(second, severity=0.01)))
+    assert follower.standing().worst == "a1"
     follower.on_event(AnomalyExplained(replace(ANOMALY, complete=True)))
     follower.on_event(AnomalyMerged(replace(second, same_as="a1")))
     assert follower.standing().anomalies == {"a1": FoundAnomaly("pause", ANOMALY.severity, explained=True)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from collie.campaign.budget import Budget
-from collie.campaign.events import AnomalyExplained, AnomalyMerged, RunFinished
+from collie.campaign.events import AnomalyExplained, AnomalyMerged, AnomalyReplaced, RunFinished
 from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Observation
@@ -112,6 +112,8 @@ def test_a_second_cause_behind_a_covered_anomaly_takes_its_place_and_is_explaine
     assert (first.mfs, second.mfs) == (LOOPBACK, SGES)
     assert (second.id, second.same_as, second.complete) == ("a2", None, True)
     assert second.found_as == COVERED.with_(loopback=False), "the control that showed it was confirmed"
+    (replaced,) = sink.of(AnomalyReplaced)
+    assert (replaced.anomaly.id, replaced.anomaly.workload) == ("a2", second.found_as)
     assert not LOOPBACK.covers(second.workload)
     explained = sink.of(AnomalyExplained)
     assert [event.anomaly.id for event in explained] == ["a1", "a2"]

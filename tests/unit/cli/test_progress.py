@@ -10,6 +10,7 @@ from collie.campaign.budget import Budget
 from collie.campaign.events import (
     AnomalyConfirmed,
     AnomalyMerged,
+    AnomalyReplaced,
     CampaignBegun,
 )
 from collie.campaign.progress import CampaignProgress
@@ -46,6 +47,7 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         progress.on_event(finished(1, 0.1, HostLost("b", "b does not answer", 90.0)))
         progress.on_event(AnomalyConfirmed(ANOMALY))
         progress.on_event(AnomalyConfirmed(replace(ANOMALY, id="a2", symptom=Symptom.LOW_THROUGHPUT)))
+        progress.on_event(AnomalyReplaced(replace(ANOMALY, id="a2", reason="host b is slow")))
         progress.on_event(AnomalyMerged(replace(ANOMALY, id="a2", same_as="a1")))
     displayed = capsys.readouterr()
     assert displayed.out == ""
@@ -53,5 +55,6 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         "run 1: b does not answer",
         f"a1 pause, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
         f"a2 low throughput, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
+        "   a2 is from now on what its controls showed: host b is slow",
         "   a2 is a1 again",
     ]
