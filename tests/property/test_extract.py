@@ -53,9 +53,11 @@ def test_the_set_covers_the_finding_and_no_healthy_probe(box: tuple[Mfs, Workloa
     assert found.confidence == (found.passed + 1) / (found.trials + 2)
     if len(asked) < most:
         assert found.complete
-    if found.complete and found.mfs.conditions:
         assert found.passed == found.trials
-        assert found.fresh_shows == found.fresh_runs == 9
+    if found.complete and found.mfs.conditions:
+        at_the_limit = len(asked) >= most  # then fresh runs bear out a set that can cover a healthy probe
+        assert found.fresh_runs == 9
+        assert found.fresh_shows >= (8 if at_the_limit else 9)
 
 
 def around(workload: Workload, seed: int) -> list[Workload]:
