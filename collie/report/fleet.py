@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from collie import __version__
 from collie.app.fleets import FleetResult
+from collie.fleet.reading import PATH_MTU
 from collie.fleet.verdict import HostAssessment, MetricDeviation
 from collie.report.figures.peers import PeerStrip, peer_strip
 from collie.report.figures.scale import engineering
@@ -82,8 +83,8 @@ def _odd_lines(rank: int, standing: HostAssessment) -> list[str]:
 
 def in_words(sign: MetricDeviation) -> str:
     """Return a host's reading and the healthy range in words."""
-    healthy = f"{engineering(sign.low)} to {engineering(sign.high)}"
-    return f"{sign.metric} {engineering(sign.value)} {sign.unit}, healthy {healthy}"
+    form = "{:.0f}".format if sign.metric.name == PATH_MTU else engineering
+    return f"{sign.metric} {form(sign.value)} {sign.unit}, healthy {form(sign.low)} to {form(sign.high)}"
 
 
 def score(value: float) -> str:

@@ -94,6 +94,7 @@ def test_the_map_shows_one_fault_per_odd_host_first_and_what_follows_from_it(tmp
         assert heads[cells.index("fault")] == {"host-002": "PCIe", "host-009": "path MTU"}[host]
         assert cells.index("fault") < 2, "the faulty components are the first columns"
     assert text.count('class="fault"') == 2
+    assert "path_mtu (stream) 1024 bytes, healthy 3535 to 4747" in text
 
 
 def test_an_odd_host_stands_beside_the_distribution_of_its_peers() -> None:
