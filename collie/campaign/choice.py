@@ -84,7 +84,7 @@ class SearchChoice:
         known_elsewhere: whether they are those of another testbed, so that this one has to show them. False in old
             campaigns, which skipped them.
         budget: the budget as given, or None for the recipe's budget.
-        phases: limit on the measurements of one set-up, or None for the recipe's. Older campaigns had one each.
+        phases: limit on the search's proposals on one set-up, or None for the recipe's. Older campaigns had one each.
         scheduler: address of the dask scheduler whose workers drive the pairs.
         terms: space for an application file that names no space, as the hosts suggested at the start.
         calibrated: whether the campaign began with a calibration recorded by `collie hosts calibrate`.

@@ -71,7 +71,8 @@ from collie.wiring import ADAPTERS
     "--phases",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Limit on the measurements of one set-up; 1 is the paper's way.  [default: the recipe's]",
+    help="Limit on the search's proposals on one set-up; with 1, each run has a set-up, as in the paper.  "
+    "[default: the recipe's]",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
 @click.option(

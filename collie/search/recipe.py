@@ -138,7 +138,8 @@ class Recipe:
         confirmation: policy for confirming a suspicion.
         extraction: settings for extracting minimal feature sets.
         budget: the default budget, as on the command line: `10h`, `45m`, `800runs`.
-        phases: limit on the measurements of one set-up. 1 makes a set-up for each (the paper's way).
+        phases: limit on the search's proposals on one set-up. An explanation may ask more. With 1, each run has a
+            set-up, as in the paper.
         skip_known: skip workloads that a known MFS covers.
         drives: kinds of counters to drive, the first kind first. The counters of a kind follow their rank.
         explain: extract the minimal feature set of each anomaly. Without its set an anomaly is incomplete and

@@ -71,7 +71,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _row(anomaly: dict[str, Any]) -> str:
-    shown, conditions = "", "not explained to the end"
+    shown, conditions = "", "not explained to the end" if anomaly["features"] else "not explained"
     if anomaly["complete"]:
         shown = f"{anomaly['fresh_shows']} of {anomaly['fresh_runs']}"
         conditions = ", ".join(f"`{_condition(each)}`" for each in anomaly["features"])
