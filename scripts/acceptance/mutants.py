@@ -296,7 +296,8 @@ def judged(mutant: Mutant, tree: Path, tests: Sequence[str]) -> dict[str, object
         code, text = _run([*_PYTEST, f"@{names}"], tree, DEADLINE_SECONDS)
     finally:
         file.write_text(source)
-    if code not in {None, 0, 1, 2}:  # 2: the mutant fails at import
+    fails_at_import = "ERROR collecting" in text
+    if code not in {None, 0, 1} and not fails_at_import:
         raise SystemExit(f"pytest does not run for {mutant}: {text}")
     outcome = "timeout" if code is None else "killed" if code else "survived"
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE)
