@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from collie.app.adapters import Adapters, CampaignRecord, ParallelPairs
 from collie.app.inputs import SearchInputs, search_inputs, with_defaults
 from collie.app.pulse import Pulse
 from collie.app.status import lost_runs, lost_words
-from collie.app.testbeds import kept_calibration, lanes_of, open_testbed, require_idle_ports, unlike
+from collie.app.testbeds import kept_calibration, known_elsewhere, lanes_of, open_testbed, require_idle_ports
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, SearchChoice
 from collie.campaign.events import Both
@@ -87,7 +86,7 @@ def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCamp
     with ExitStack() as on_failure:
         testbed = open_testbed(adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
         on_failure.callback(testbed.close)
-        elsewhere = _is_known_elsewhere(adapters, choice.known, testbed)
+        elsewhere = bool(known_elsewhere(adapters, choice.known, testbed))
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities, known_elsewhere=elsewhere)
         inputs = search_inputs(adapters, choice)
         require_idle_ports(testbed, shared_port=choice.shared_port)
@@ -124,16 +123,6 @@ def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None
             f"say --scheduler {shlex.quote(began_with)} if you know it, or --scheduler {NO_SCHEDULER} to do without"
         )
     return None if chosen == NO_SCHEDULER else chosen
-
-
-def _is_known_elsewhere(adapters: Adapters, known: str | None, testbed: Testbed) -> bool:
-    """Whether known anomalies are those of another testbed: published ones, or those of hosts unlike these."""
-    if known is None:
-        return False
-    if not os.path.isdir(known):
-        return True
-    then = adapters.records.fingerprints(Path(known))
-    return bool(then) and unlike(then, testbed)
 
 
 def resume(

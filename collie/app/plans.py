@@ -9,7 +9,7 @@ from typing import Any
 from collie.app.adapters import Adapters
 from collie.app.inputs import SearchInputs, search_inputs
 from collie.app.inventories import first_pairs, open_inventory
-from collie.app.testbeds import open_testbed
+from collie.app.testbeds import known_elsewhere, open_testbed
 from collie.campaign.choice import SearchChoice
 from collie.campaign.run import strategy_generator
 from collie.campaign.safety import described
@@ -21,11 +21,16 @@ from collie.workloads.workload import Workload, render
 _FIRST_PROPOSALS = 5
 
 
-def describe(adapters: Adapters, choice: SearchChoice) -> dict[str, Any]:
-    """Return the plan of a search as plain values. Capabilities of real hosts are not known yet."""
+def describe(adapters: Adapters, choice: SearchChoice, *, resumed: bool = False) -> dict[str, Any]:
+    """Return the plan of a search as plain values. Capabilities of real hosts are not known yet.
+
+    `known_elsewhere` says whether known anomalies are tested first instead of skipped. None if the hosts decide. A
+    `resumed` search treats them as it did at its beginning.
+    """
     if choice.scheduler is not None:
         adapters.testbeds.require_scheduler(choice.scheduler)
     contacted: dict[str, str] = {}
+    testbed = None
     if choice.testbed.hosts is None:
         testbed = open_testbed(adapters, choice.testbed, choice.seed)
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
@@ -34,6 +39,7 @@ def describe(adapters: Adapters, choice: SearchChoice) -> dict[str, Any]:
         pairs = first_pairs(open_inventory(adapters, choice.testbed.hosts), choice.pairs)
         name = "; ".join(pair.name for pair in pairs)
         contacted = {host.name: f"{host.address}, device {host.device}" for pair in pairs for host in pair.hosts}
+    elsewhere = choice.known_elsewhere if resumed else known_elsewhere(adapters, choice.known, testbed)
     inputs = search_inputs(adapters, choice)
     return {
         "schema_version": 1,
@@ -47,7 +53,8 @@ def describe(adapters: Adapters, choice: SearchChoice) -> dict[str, Any]:
         "phases": choice.phases or inputs.recipe.phases,
         "budget": str(inputs.budget),
         "seed": choice.seed,
-        "known": len(inputs.known),
+        "known": len(inputs.known) + len(inputs.foreseen),
+        "known_elsewhere": elsewhere,
         "hosts": contacted,
         "safety": described(inputs.limits),
         "plain": _varied(inputs.space.base, inputs),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
 
 from collie.app.adapters import Adapters, OpenTestbed, ParallelPairs
 from collie.app.inventories import first_pairs, open_inventory
@@ -74,6 +76,21 @@ def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
 def unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:
     """Whether hosts differ from a testbed in a field that changes results."""
     return any(found.changes_results for found in compare(then, testbed.info.fingerprints))
+
+
+def known_elsewhere(adapters: Adapters, known: str | None, testbed: Testbed | None) -> bool | None:
+    """Whether known anomalies are those of another testbed: published ones, or those of hosts unlike these.
+
+    Without a testbed, the hosts are not contacted. Then None means that their fingerprints decide.
+    """
+    if known is None:
+        return False
+    if not os.path.isdir(known):
+        return True
+    then = adapters.records.fingerprints(Path(known))
+    if not then:
+        return False
+    return None if testbed is None else unlike(then, testbed)
 
 
 def kept_calibration(adapters: Adapters, choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:

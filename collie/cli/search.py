@@ -53,7 +53,7 @@ from collie.wiring import ADAPTERS
 @click.option(
     "--known",
     metavar="CAMPAIGN|nsdi22",
-    help="Known anomalies: skipped, or tested first if they are those of another testbed.",
+    help="Known anomalies: a campaign's are skipped, or tested first on another testbed. nsdi22 is tested first.",
     type=KNOWN,
 )
 @click.option(
@@ -119,7 +119,7 @@ def run_search(ctx: click.Context, options: dict[str, Any]) -> int:
     if options["score"] and not choice.testbed.is_simulated:
         raise UsageError("--score compares with the planted mechanisms of a simulated subsystem; real hosts have none")
     if options["dry_run"]:
-        return _dry_run(choice, options["output"])
+        return _dry_run(choice, options["output"], resumed=bool(options["resume"]))
     opened = _open(choice, directory, options)
     try:
         code = _search(opened, directory, options)
@@ -210,8 +210,8 @@ _FREE_ON_RESUME = SAFETY_PARAMETERS | {
 }
 
 
-def _dry_run(choice: SearchChoice, output: str) -> int:
-    plan = plans.describe(ADAPTERS, choice)
+def _dry_run(choice: SearchChoice, output: str, *, resumed: bool) -> int:
+    plan = plans.describe(ADAPTERS, choice, resumed=resumed)
     if output == "json":
         print_json(plan)
     else:

@@ -58,7 +58,7 @@ def test_a_dry_run_is_a_plan_to_read(capsys: pytest.CaptureFixture[str]) -> None
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "testbed  simulated subsystem F"
     assert "recipe   guided, strategy guided, a set-up for each run" in lines
-    assert "budget   1.0 h, seed 3; skips 18 known anomalies" in lines
+    assert "budget   1.0 h, seed 3; tests 18 known anomalies first" in lines
     first = lines.index("first workloads, as differences from plain traffic") + 1
     assert len(lines[first:]) == 5
     assert all(line.startswith("    ") for line in lines[first:])

@@ -24,13 +24,12 @@ def _lines(plan: Mapping[str, Any]) -> Iterator[Line]:
         f"{plan['space']}: {len(plan['dimensions'])} dimensions, 10^{plan['log10_size']} workloads before constraints"
     )
     phases = f"{plan['phases']} runs on a set-up at most" if plan["phases"] > 1 else "a set-up for each run"
-    known = f"skips {format_count(plan['known'] or 'no', 'known anomaly')}"
     for name, text in (
         ("testbed", plan["testbed"]),
         *(("host", f"{host}: {where}") for host, where in plan["hosts"].items()),
         ("space", space),
         ("recipe", f"{plan['recipe']}, strategy {plan['strategy']}, {phases}"),
-        ("budget", f"{plan['budget']}, seed {plan['seed']}; {known}"),
+        ("budget", f"{plan['budget']}, seed {plan['seed']}; {_known(plan)}"),
         ("limits", ", ".join(f"{name} {value}" for name, value in plan["safety"].items())),
     ):
         yield Text.assemble((f"{name:8} ", "bold"), str(text))
@@ -44,6 +43,15 @@ def _lines(plan: Mapping[str, Any]) -> Iterator[Line]:
             f"{name} {_value(name, value)}" for name, value in workload.items() if value != plan["plain"][name]
         ]
         yield f"    {', '.join(different) or 'plain traffic'}"
+
+
+def _known(plan: Mapping[str, Any]) -> str:
+    if not plan["known"]:
+        return "skips no known anomalies"
+    anomalies = format_count(plan["known"], "known anomaly")
+    if plan["known_elsewhere"] is None:
+        return f"skips {anomalies}, or tests them first if the hosts are unlike theirs"
+    return f"tests {anomalies} first" if plan["known_elsewhere"] else f"skips {anomalies}"
 
 
 def _value(name: str, value: Any) -> str:
