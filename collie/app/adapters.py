@@ -197,7 +197,7 @@ class Reports:
     campaign_page: Callable[[CampaignStore, Path, ReportContext, bool], None]
     comparison_page: Callable[[CampaignStore, ReportContext, CampaignStore, ReportContext, Path, bool], bool]
     metrics: Callable[[Path, CampaignHeader, CampaignProgress, str, bool], None]
-    testbed_name: Callable[[Mapping[str, object]], str]
+    testbed_name: Callable[[CampaignHeader], str]
     perftest_commands: Callable[[PerftestCase, Mapping[str, Host]], str]
     perftest_script: Callable[[PerftestCase, Mapping[str, Host]], str]
     perftest_json: Callable[[PerftestCase, Mapping[str, Host]], Mapping[str, Any]]

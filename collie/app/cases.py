@@ -205,7 +205,7 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         catalog = _catalog_of(adapters, choice.testbed, hardware)
         runs = list(store.runs(with_series=False))
         at_discovery = counters_at_discovery(runs, anomaly, catalog) if catalog else None
-        testbed = adapters.reports.testbed_name(store.header.testbed)
+        testbed = adapters.reports.testbed_name(store.header)
     case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery, anomaly.set_up)
     about = anomaly.sentence, anomaly.hint, _simplified(anomaly), anomaly.explanation_begun
     return NamedCase(case, choice, calibration, hardware, testbed, *about)

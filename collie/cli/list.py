@@ -65,7 +65,7 @@ def _row(directory: Path, status: CampaignStatus) -> tuple[str, ...]:
         str(directory),
         began,
         status.life.value,
-        name_testbed(header.testbed),
+        name_testbed(header),
         f"{standing.runs:,}",
         spent,
         _findings(status),

@@ -66,7 +66,7 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
     for name, text in (
         ("damage", status.damage),
         ("answer", status.answer and f"gate {status.answer}"),
-        ("on", f"{name_testbed(header.testbed)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
+        ("on", f"{name_testbed(header)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
         ("runs", f"{standing.runs:,}, {standing.failed_runs:,} of them failed"),
         ("phases", _phases(standing)),
         ("lost", lost_words(status.lost_runs)),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from collie.detect.interval import Interval
 from collie.detect.measurement import Latency, Victim
+from collie.ports import CampaignHeader
 from collie.workloads.units import (
     format_bytes,
     format_count,
@@ -101,8 +102,12 @@ def effort(run_count: int, set_ups: int) -> str:
     return f"{format_count(run_count, 'measurement')} on {format_count(set_ups, 'set-up')}"
 
 
-def name_testbed(testbed: Mapping[str, object]) -> str:
-    """Name the testbed of a header: `simulated subsystem F`, `hosts a,b; c,d` for two pairs."""
+def name_testbed(header: CampaignHeader) -> str:
+    """Name a campaign's testbed: `simulated subsystem F (firmware=22.31)`, `hosts a,b; c,d` for two pairs.
+
+    The settings are those of `--set`.
+    """
+    testbed = header.testbed
     kind = str(testbed.get("kind", "testbed"))
     pairs = testbed.get("pairs")
     of_hosts = "; ".join(map(str, pairs)) if isinstance(pairs, list) else testbed.get("name")
@@ -110,10 +115,17 @@ def name_testbed(testbed: Mapping[str, object]) -> str:
     if name is None:
         return kind
     if kind == "simulated":
-        return f"simulated subsystem {name}"
+        changed = ", ".join(f"{key}={value}" for key, value in _changed_settings(header))
+        return f"simulated subsystem {name}" + (f" ({changed})" if changed else "")
     shared = testbed.get("loopback_across_ports")
     across = f" (loopback across ports of {', '.join(shared)})" if isinstance(shared, Mapping) and shared else ""
     return f"{kind} {name}{across}"
+
+
+def _changed_settings(header: CampaignHeader) -> Iterable[tuple[str, object]]:
+    chosen = header.settings.get("testbed")
+    settings = chosen.get("settings") if isinstance(chosen, Mapping) else None
+    return settings.items() if isinstance(settings, Mapping) else ()
 
 
 def show(dimension: str, value: Any) -> str:

@@ -43,6 +43,16 @@ def test_campaigns_are_listed_in_the_order_in_which_they_began(capsys: pytest.Ca
     assert not any(line.endswith(" ") for line in (heads, *rows))
 
 
+def test_campaigns_on_changed_settings_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "--budget", "1runs", "--campaign", "new", "--set", "firmware=22.31"]) == 0
+    capsys.readouterr()
+    assert run(["list"]) == 0
+    (row,) = (row for row in capsys.readouterr().out.splitlines() if row.startswith("new"))
+    assert "simulated subsystem F (firmware=22.31)" in row
+    assert run(["status", "new"]) == 0
+    assert "simulated subsystem F (firmware=22.31), space nsdi22" in capsys.readouterr().out
+
+
 def test_on_a_narrow_terminal_the_findings_stand_below() -> None:
     rows = [("campaign", "on", "findings"), ("a" * 40, "hosts x,y", "3, 2 explained; worst a1: pause, 92%")]
     assert list(table_with_text(rows, 70)) == [

@@ -20,7 +20,7 @@ Samples = Sequence[tuple[Labels, float | None]]
 
 def render_metrics(header: CampaignHeader, standing: CampaignProgress, updated: str, *, running: bool) -> str:
     """Return the textfile of a campaign. `updated` is RFC 3339."""
-    common = {"campaign": header.campaign, "testbed": name_testbed(header.testbed)}
+    common = {"campaign": header.campaign, "testbed": name_testbed(header)}
     lines = []
     for name, text, samples in _metrics(standing, updated, running):
         known = [(labels, value) for labels, value in samples if value is not None]

@@ -99,7 +99,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
         .render(
             view=view,
             version=__version__,
-            testbed=name_testbed(view.header.testbed),
+            testbed=name_testbed(view.header),
             facts=facts,
             severity_chart=severity_chart([("Severity", view.found)], end_seconds) if view.found else None,
             first_rows=FIRST_ROWS,
@@ -174,7 +174,7 @@ class _Fact:
 
 def _campaign_facts(header: CampaignHeader, run_count: int, set_up_count: int, seconds: float) -> list[_Fact]:
     return [
-        _Fact("Testbed", name_testbed(header.testbed)),
+        _Fact("Testbed", name_testbed(header)),
         _Fact("Space", header.space),
         _Fact("Recipe", header.recipe),
         _Fact("Seed", str(header.seed), header.seed, "header/seed"),

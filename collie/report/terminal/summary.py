@@ -129,7 +129,7 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
     explained = sum(anomaly.complete for anomaly in causes)
     found = f"{format_count(len(causes), 'anomaly')}, {explained} explained," if causes else "No anomaly"
     return Text.assemble(
-        (f"{found} on {name_testbed(header.testbed)}", "bold red" if causes else "bold green"),
+        (f"{found} on {name_testbed(header)}", "bold red" if causes else "bold green"),
         f" in {effort(summary.runs, summary.set_ups)}: {format_seconds(summary.elapsed_seconds)} of testbed time,"
         f" {format_seconds(wall_seconds)} of wall time",
     )

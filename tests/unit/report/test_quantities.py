@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.progress import CampaignProgress, FailedRun
 from collie.cli.progress import live_view, plain_line
 from collie.detect.compare import Effect, Spread
@@ -26,6 +28,7 @@ from collie.report.quantities import (
 )
 from collie.report.terminal.gate import _effect, describe_effect
 from collie.workloads.units import format_count, format_number
+from tests.support.campaigns import HEADER
 
 
 @pytest.mark.parametrize(
@@ -129,11 +132,39 @@ def test_values_are_worded_as_in_workload_files() -> None:
     assert show("qps", 8) == "8"
     assert bit_rate(None) == percent(None) == "unknown"
     assert bit_rate(1e9) == "1 Gbit/s"
-    assert name_testbed({"kind": "fake"}) == "fake"
-    assert name_testbed({"kind": "hosts", "name": "alice and bob"}) == "hosts alice and bob"
-    assert name_testbed({"kind": "hosts", "name": "a,b", "pairs": ["a,b", "c,d"]}) == "hosts a,b; c,d"
-    across = {"kind": "hosts", "name": "s/a,s/b", "loopback_across_ports": {"s": ["s/a", "s/b"]}}
-    assert name_testbed(across) == "hosts s/a,s/b (loopback across ports of s)"
+
+
+@pytest.mark.parametrize(
+    ("testbed", "settings", "name"),
+    [
+        ({"kind": "fake"}, {}, "fake"),
+        ({"kind": "hosts", "name": "alice and bob"}, {}, "hosts alice and bob"),
+        ({"kind": "hosts", "name": "a,b", "pairs": ["a,b", "c,d"]}, {}, "hosts a,b; c,d"),
+        (
+            {"kind": "hosts", "name": "s/a,s/b", "loopback_across_ports": {"s": ["s/a", "s/b"]}},
+            {},
+            "hosts s/a,s/b (loopback across ports of s)",
+        ),
+        ({"kind": "simulated", "subsystem": "F", "pfc": "enabled"}, {}, "simulated subsystem F"),
+        (
+            {"kind": "simulated", "subsystem": "F"},
+            {"firmware": "22.31", "pfc": "disabled"},
+            "simulated subsystem F (firmware=22.31, pfc=disabled)",
+        ),
+    ],
+)
+def test_a_testbed_has_one_name_with_the_settings_of_its_campaign(
+    testbed: dict[str, object], settings: dict[str, str], name: str
+) -> None:
+    chosen = TestbedChoice(settings=settings)
+    header = replace(HEADER, testbed=testbed, settings=SearchChoice(chosen).to_settings())
+    assert name_testbed(header) == name
+
+
+@pytest.mark.parametrize("settings", [{"testbed": "F"}, {"testbed": {"settings": ["firmware"]}}])
+def test_a_testbed_has_a_name_without_settings_that_can_be_read(settings: dict[str, object]) -> None:
+    header = replace(HEADER, testbed={"kind": "simulated", "subsystem": "F"}, settings=settings)
+    assert name_testbed(header) == "simulated subsystem F"
 
 
 @pytest.mark.parametrize(
