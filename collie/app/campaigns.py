@@ -15,9 +15,16 @@ from collie.app.adapters import Adapters, CampaignRecord, ParallelPairs
 from collie.app.inputs import SearchInputs, search_inputs, with_defaults
 from collie.app.pulse import Pulse
 from collie.app.status import lost_runs, lost_words
-from collie.app.testbeds import kept_calibration, known_elsewhere, lanes_of, open_testbed, require_idle_ports
+from collie.app.testbeds import (
+    kept_calibration,
+    known_elsewhere,
+    lanes_of,
+    open_testbed,
+    require_idle_ports,
+    require_subsystem,
+)
 from collie.campaign.budget import Budget
-from collie.campaign.choice import GATE, SearchChoice
+from collie.campaign.choice import GATE, SearchChoice, TestbedChoice
 from collie.campaign.events import Both
 from collie.campaign.run import Campaign, CampaignInterrupted
 from collie.campaign.safety import Guard, SafetyRecord, record_of, replaced
@@ -125,11 +132,22 @@ def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None
     return None if chosen == NO_SCHEDULER else chosen
 
 
+def resumed_testbed(began: TestbedChoice, subsystem: str | None) -> TestbedChoice:
+    """Return the testbed of a resumed campaign. The file of its subsystem can have moved to `subsystem`."""
+    if subsystem is None:
+        require_subsystem(began)
+        return began
+    if not began.is_simulated:
+        raise UsageError("--subsystem names a simulated subsystem, and the campaign began on real hosts; leave it out")
+    return dataclasses.replace(began, subsystem=subsystem).with_absolute_paths()
+
+
 def resume(
     adapters: Adapters,
     directory: Path,
     budget: str | None,
     *,
+    subsystem: str | None = None,
     scheduler: str | None = None,
     safety: SafetyLimits | None = None,
     shared_port: bool = False,
@@ -138,7 +156,8 @@ def resume(
     """Resume a campaign, with its recorded budget unless `budget` is given.
 
     A campaign that began with a scheduler requires `scheduler`, an address or `NO_SCHEDULER`: the recorded address
-    comes from a file that others can write. `safety` replaces the operator's earlier limits.
+    comes from a file that others can write. `subsystem` is that of `resumed_testbed`. `safety` replaces the operator's
+    earlier limits.
     """
     with ExitStack() as on_failure:
         store = on_failure.enter_context(adapters.records.open(directory))
@@ -147,6 +166,7 @@ def resume(
         began = SearchChoice.from_settings(store.header.settings)
         choice = dataclasses.replace(
             began,
+            testbed=resumed_testbed(began.testbed, subsystem),
             budget=budget or began.budget,
             scheduler=chosen_scheduler(directory, began.scheduler, scheduler),
             safety=began.safety if safety is None else replaced(began.safety, safety),

@@ -45,6 +45,16 @@ def open_testbed(
     return adapters.testbeds.several({name: opener() for name, opener in opens.items()}, absent_ok)
 
 
+def require_subsystem(recorded: TestbedChoice) -> None:
+    """Refuse a recorded testbed whose subsystem is a file that has moved. Records have absolute paths."""
+    path = recorded.subsystem
+    if recorded.is_simulated and os.path.isabs(path) and not os.path.lexists(path):
+        raise UsageError(
+            f"{path}: no such file; the campaign began on this subsystem. If the file has moved, give its path with "
+            "--subsystem FILE"
+        )
+
+
 def openers(adapters: Adapters, choice: TestbedChoice, seed: int, pairs: int) -> dict[str, OpenTestbed]:
     """Return the opener of each pair's testbed, by name. Openers need no file, so other machines can use them."""
     if choice.hosts is None:

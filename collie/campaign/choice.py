@@ -59,6 +59,11 @@ class TestbedChoice:
         """Whether the testbed is the simulator."""
         return self.hosts is None
 
+    def with_absolute_paths(self) -> TestbedChoice:
+        """Return the same choice for any working directory."""
+        subsystem = _absolute(self.subsystem) or DEFAULT_SUBSYSTEM
+        return dataclasses.replace(self, hosts=_absolute(self.hosts), subsystem=subsystem)
+
     def arguments(self) -> list[str]:
         """Return the equivalent options of a command line, without defaults."""
         options = [
@@ -111,13 +116,10 @@ class SearchChoice:
 
     def with_absolute_paths(self) -> SearchChoice:
         """Return the same choice for any working directory."""
-        testbed = dataclasses.replace(
-            self.testbed,
-            hosts=_absolute(self.testbed.hosts),
-            subsystem=_absolute(self.testbed.subsystem) or DEFAULT_SUBSYSTEM,
-        )
         space, recipe, known = map(_absolute, (self.space, self.recipe, self.known))
-        return dataclasses.replace(self, testbed=testbed, space=space, recipe=recipe, known=known)
+        return dataclasses.replace(
+            self, testbed=self.testbed.with_absolute_paths(), space=space, recipe=recipe, known=known
+        )
 
     def arguments(self) -> list[str]:
         """Return the equivalent options of `collie search`, without defaults."""

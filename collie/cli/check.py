@@ -13,7 +13,6 @@ from collie.cli.base import CollieCommand
 from collie.cli.complete import content
 from collie.cli.named import KNOWN, Named
 from collie.cli.options import (
-    changed_testbed,
     noise_seed_option,
     print_json,
     print_safety,
@@ -22,7 +21,7 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
-from collie.cli.rerun import perftest_lines_option
+from collie.cli.rerun import perftest_lines_option, rerun_testbed
 from collie.content.locate import ContentKind
 from collie.errors import UsageError
 from collie.report.terminal.advice import Measured, render_advice, render_checks
@@ -103,7 +102,7 @@ def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> Me
 
     def choose(found_on: TestbedChoice) -> SearchChoice:
         return SearchChoice(
-            changed_testbed(found_on, ctx),
+            rerun_testbed(found_on, ctx),
             seed=options["seed"],
             safety=safety_limits(options),
             shared_port=options["shared_port"],

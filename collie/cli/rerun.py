@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from collie.campaign.choice import SearchChoice
+from collie.app.testbeds import require_subsystem
+from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.complete import content, dimensions
 from collie.cli.options import Decorator, changed_testbed, noise_seed_option, run_options, safety_limits, together
 from collie.content.locate import ContentKind
@@ -56,9 +57,17 @@ def rerun_options(gives: str = "the plain values", default: str = "as in search"
     )
 
 
+def rerun_testbed(then: TestbedChoice, ctx: click.Context) -> TestbedChoice:
+    """Return an earlier testbed with the changes of the command line."""
+    testbed = changed_testbed(then, ctx)
+    if testbed.subsystem == then.subsystem:
+        require_subsystem(testbed)
+    return testbed
+
+
 def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
     """Return an earlier search with the changes of the command line."""
-    options, testbed = ctx.params, changed_testbed(then.testbed, ctx)
+    options, testbed = ctx.params, rerun_testbed(then.testbed, ctx)
     if (testbed.hosts, testbed.subsystem) != (then.testbed.hosts, then.testbed.subsystem):
         then = dataclasses.replace(then, capabilities=None, terms=None)  # these describe other hosts
     return dataclasses.replace(

@@ -89,7 +89,7 @@ from collie.wiring import ADAPTERS
 @click.option(
     "--resume",
     metavar="DIR",
-    help="Resume an interrupted campaign. --budget sets another total.",
+    help="Resume an interrupted campaign. --budget sets another total, --subsystem the path of a moved file.",
     type=CAMPAIGN,
 )
 @click.option("--accept-changes", is_flag=True, help="With --resume: resume although the hosts have changed.")
@@ -139,6 +139,7 @@ def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> cam
         ADAPTERS,
         directory,
         options["budget"],
+        subsystem=options["subsystem"],
         scheduler=options["scheduler"],
         safety=safety_limits(options),
         shared_port=options["shared_port"],
@@ -180,8 +181,10 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         choice = reports.recorded_choice(ADAPTERS, directory)
         safety = replaced(choice.safety, safety_limits(options))
         scheduler = campaigns.chosen_scheduler(directory, choice.scheduler, options["scheduler"])
+        testbed = campaigns.resumed_testbed(choice.testbed, options["subsystem"])
         budget = options["budget"] or choice.budget
-        return dataclasses.replace(choice, budget=budget, safety=safety, scheduler=scheduler), directory
+        choice = dataclasses.replace(choice, testbed=testbed, budget=budget, safety=safety, scheduler=scheduler)
+        return choice, directory
     if options["accept_changes"]:
         raise UsageError("--accept-changes needs a campaign to resume; give it with --resume")
     testbed = testbed_choice(options)
@@ -206,7 +209,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
 
 
 _FREE_ON_RESUME = SAFETY_PARAMETERS | {
-    *("resume", "accept_changes", "budget", "scheduler", "score", "dry_run", "prometheus", "output")
+    *("resume", "accept_changes", "budget", "subsystem", "scheduler", "score", "dry_run", "prometheus", "output")
 }
 
 

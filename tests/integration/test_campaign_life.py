@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from collie.app import cases, inputs
-from collie.campaign.choice import SearchChoice
+from collie.app.campaigns import resumed_testbed
+from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.main import run
+from collie.errors import UsageError
 from collie.search.anomaly import Anomaly
 from collie.store.sqlite import SqliteStore
 from collie.wiring import ADAPTERS
@@ -154,3 +156,31 @@ def test_what_is_handed_over_has_the_figures_of_its_own_workload(
         as_found = {verdict.reason for verdict in found if verdict is not None}
         assert anomaly.reason in own
         assert anomaly.found_reason in as_found
+
+
+def test_a_campaign_goes_on_when_the_file_of_its_subsystem_has_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nic.yaml").write_text("based_on: F\ntitle: a NIC of ours\n")
+    assert run(["search", "--subsystem", "nic.yaml", "--budget", "20m", "--campaign", "c"]) == 0
+    Path("moved").mkdir()
+    Path("nic.yaml").rename("moved/nic.yaml")
+    capsys.readouterr()
+    refused = (
+        f"collie: {tmp_path}/nic.yaml: no such file; the campaign began on this subsystem. If the file has moved, "
+    )
+    for words in (["search", "--resume", "c"], ["search", "--resume", "c", "--dry-run"], ["reproduce", "c/a1"]):
+        assert run(words) == 2
+        assert capsys.readouterr().err == f"{refused}give its path with --subsystem FILE\n"
+        if words[0] == "reproduce":
+            assert run([*words, "--repeat", "1", "--subsystem", "moved/nic.yaml"]) == 0
+    assert run(["search", "--resume", "c", "--subsystem", "G"]) == 2  # another subsystem
+    assert run(["search", "--resume", "c", "--subsystem", "moved/nic.yaml", "--budget", "22m"]) == 0
+    assert run(["search", "--resume", "c"]) == 0  # the new path is on record
+    assert run(["reproduce", "c/a1", "--repeat", "1"]) == 0
+
+
+def test_a_campaign_of_hosts_has_no_simulated_subsystem(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="began on real hosts"):
+        resumed_testbed(TestbedChoice(hosts=str(tmp_path / "hosts.yaml")), "F")
