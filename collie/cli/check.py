@@ -59,9 +59,9 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
     Check an application file or its id, a workload file, the id of an anomaly, or perftest command lines. Several
     --perftest run at the same time. The cheapest change moves the limits of the application by the fewest steps, so
     that none of its workloads meets the conditions; `collie diagnose` changes one workload until it runs well. With
-    --subsystem only the anomalies published for it count. Exit 1 if any is hit; with --measure, if the example of any
-    is not normal. Exit 4 if the application is too wide for an exact answer, or if the campaign has anomalies that are
-    not explained, with which nothing can be compared.
+    --subsystem only the anomalies published for it count. If none is published for it, all count. Exit 1 if any is
+    hit; with --measure, if the example of any is not normal. Exit 4 if the application is too wide for an exact answer,
+    or if the campaign has anomalies that are not explained, with which nothing can be compared.
 
     \b
     collie check rpc-library --subsystem F

@@ -51,6 +51,12 @@ def test_check_prints_the_changes_to_make(capsys: pytest.CaptureFixture[str]) ->
     assert "outside the application: raise the Ethernet MTU" in out
 
 
+def test_a_subsystem_without_published_anomalies_is_checked_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "can hit 3 of 18 known anomalies" in collie(capsys, "check", "rpc-library", "--subsystem", "G")[1]
+    said = " ".join(collie(capsys, "check", "--help")[1].split())
+    assert "--subsystem only the anomalies published for it count. If none is published for it, all count." in said
+
+
 def test_check_says_what_its_cheapest_change_minimises(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = collie(capsys, "check", "rpc-library", "--subsystem", "F")
     assert out.splitlines()[2] == "the cheapest change moves the limits of the application by the fewest steps"
