@@ -321,7 +321,7 @@ def _reason_without_reading(result: RunResult) -> str:
         return result.reason
     if not isinstance(result, Measured):
         return result.detail
-    return f"stopped: {result.measurement.stopped}" if result.measurement.stopped else "the window shows no one level"
+    return f"stopped: {result.measurement.stopped}" if result.measurement.stopped else "the throughput did not settle"
 
 
 def fitted(workload: Workload, able: Capabilities) -> Workload:

@@ -160,7 +160,7 @@ class SimulatedTestbed:
             noise = replace(noise, failure=None, start_pause=[0.0 for _ in HOSTS])  # nothing is set up
         if noise and noise.failure:
             cause, detail = noise.failure
-            return SetupFailed(cause, f"run {run}: {detail}", elapsed / 2)
+            return SetupFailed(cause, detail, elapsed / 2)
         hosts = self._hosts_without(absent(self._show_rates, self._seed, run))
         measured = replayed(self._measurement(hosts, workload, on, noise), watch)
         unused = len(_RAMP) * SAMPLE_SECONDS - measured.window_seconds if measured.stopped else 0.0

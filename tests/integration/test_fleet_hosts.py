@@ -316,6 +316,27 @@ def test_a_run_that_cannot_be_set_up_is_tried_again_and_then_said() -> None:
     assert set(survey.left_out) == {"stream"}
 
 
+class _Unsettled(FakeTestbed):
+    """A testbed whose runs have one throughput at their beginning and another at their end."""
+
+    def measure(
+        self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+    ) -> ports.RunResult:
+        result = super().measure(workload, run, watch)
+        assert isinstance(result, ports.Measured)
+        return replace(result, measurement=replace(result.measurement, stable=False))
+
+
+def test_a_run_without_one_throughput_is_tried_again_and_said() -> None:
+    reported: list[str] = []
+    survey = Battery(lambda _group: _Unsettled(), Guard(), 1, reported.append).run(
+        [rounds(("a", "b", "c", "d"), PLAIN)[0][:1]]
+    )
+    assert survey.runs == ATTEMPTS
+    assert reported == ["a,b, stream: the throughput did not settle"] * (ATTEMPTS - 1)
+    assert survey.readings  # of the last run
+
+
 class _Dying(FakeTestbed):
     """A testbed whose first run sends pause, and then is no more."""
 
