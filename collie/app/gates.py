@@ -16,7 +16,7 @@ from collie.app.baselines import Baseline, cases_of, require_alike, testbed_of
 from collie.app.campaigns import new_header, require_same_hardware
 from collie.app.inputs import SearchInputs, limits_of, search_inputs
 from collie.app.pulse import Pulse
-from collie.app.status import lost_runs, lost_words
+from collie.app.status import BASELINE_FOLDER, lost_runs, lost_words
 from collie.app.testbeds import kept_calibration, open_testbed, require_idle_ports
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, GateChoice, TestbedChoice
@@ -39,8 +39,6 @@ from collie.workloads.space import widen_to_untested
 
 logger = logging.getLogger(__name__)
 _SIDES = ("candidate", "baseline")
-_BESIDE = "baseline"
-"""Subdirectory of the gate's directory. It keeps the baseline's runs as a separate campaign."""
 
 
 def recorded_gate(adapters: Adapters, directory: Path) -> GateChoice:
@@ -139,7 +137,9 @@ def gate(
         sides = [side(candidate, inputs.limits, choice.to_settings(), directory)]
         if baseline_testbed is not None and baseline_choice is not None:
             settings = dataclasses.replace(search, testbed=baseline_choice).to_settings()
-            sides.append(side(baseline_testbed, baseline_limits, settings, directory / _BESIDE if directory else None))
+            sides.append(
+                side(baseline_testbed, baseline_limits, settings, directory / BASELINE_FOLDER if directory else None)
+            )
         pulse = None
         if directory is not None:
             pulse = stack.enter_context(Pulse(adapters, directory, sides[0].store.header))

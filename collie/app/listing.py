@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collie.app.adapters import Adapters
-from collie.app.status import CampaignStatus, status
+from collie.app.status import BASELINE_FOLDER, CampaignStatus, status
 from collie.errors import CollieError
 from collie.ports import CAMPAIGN_FILE
 
-_OF_A_GATE = "baseline"
-"""Folder in the directory of a gate, with what it compares with."""
 _DEEPEST = 4
 """Levels of folders below the first one. Campaigns lie in `campaigns/`, or in a folder for a project."""
 
@@ -48,7 +46,7 @@ def list_campaigns(adapters: Adapters, folder: Path) -> list[Listed]:
 
 def last_campaign(folder: Path) -> Path | None:
     """Return the search below a folder that recorded a run last, or None if there is none. A gate is no search."""
-    searches = (each for each in campaigns_below(folder) if not (each / _OF_A_GATE).is_dir())
+    searches = (each for each in campaigns_below(folder) if not (each / BASELINE_FOLDER).is_dir())
     return max(searches, key=_recorded_at, default=None)
 
 

@@ -28,6 +28,10 @@ _SILENCE_SECONDS = 10 * HEARTBEAT_SECONDS
 """A process that is silent for longer counts as dead. Busy machines and file servers delay a few signs of life."""
 
 
+BASELINE_FOLDER = "baseline"
+"""Folder in the directory of a gate, with the record of the baseline's runs."""
+
+
 class Life(StrEnum):
     """Whether a process works on a campaign.
 
@@ -48,7 +52,8 @@ class Life(StrEnum):
 class CampaignStatus:
     """The status of a campaign: figures of its record, completed by its last sign of life.
 
-    `damage` says why the last sign of life cannot be read, if there is one that cannot.
+    `damage` says why the last sign of life cannot be read, if there is one that cannot. `baseline` counts the runs that
+    a gate made of its baseline. None if it made none. `standing` has those of the candidate.
     """
 
     directory: Path
@@ -60,6 +65,12 @@ class CampaignStatus:
     anomalies: tuple[Anomaly, ...]
     lost_runs: int = 0
     damage: str = ""
+    baseline: Tally | None = None
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """The testbed time, of both sides of a gate."""
+        return self.standing.elapsed_seconds + (self.baseline.elapsed_seconds if self.baseline else 0.0)
 
     @property
     def is_gate(self) -> bool:
@@ -93,7 +104,15 @@ def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> 
         anomalies=anomalies,
         lost_runs=lost,
         damage=damage,
+        baseline=_baseline(adapters, store.header, directory),
     )
+
+
+def _baseline(adapters: Adapters, header: CampaignHeader, directory: Path) -> Tally | None:
+    if GATE not in header.settings or not adapters.records.exists(directory / BASELINE_FOLDER):
+        return None
+    with adapters.records.read(directory / BASELINE_FOLDER) as store:
+        return store.tally()
 
 
 def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:

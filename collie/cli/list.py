@@ -29,6 +29,8 @@ _HEADS = ("campaign", "began", "state", "on", "runs", "time", "findings")
 def command(folder: Path, output: str) -> int:
     """List the campaigns below a folder, the earliest first: what, when, state and findings.
 
+    The runs of a gate are those of the candidate and, after a plus, of the baseline. Its time is that of both.
+
     Reads only. Wherever a command takes a campaign, `last` stands for the search that recorded a run last. A gate is no
     search.
 
@@ -60,14 +62,13 @@ def _table(listed: list[Listed], width: int | None) -> Iterator[str]:
 def _row(directory: Path, status: CampaignStatus) -> tuple[str, ...]:
     header, standing = status.header, status.standing
     began = header.started.replace("T", " ").removesuffix("Z")[:16]
-    spent = format_seconds(standing.elapsed_seconds)
     return (
         str(directory),
         began,
         status.life.value,
         name_testbed(header),
-        f"{standing.runs:,}",
-        spent,
+        f"{standing.runs:,}" + (f" + {status.baseline.runs:,}" if status.baseline else ""),
+        format_seconds(status.elapsed_seconds),
         _findings(status),
     )
 
@@ -98,7 +99,8 @@ def _as_json(each: Listed) -> dict[str, Any]:
         "recipe": header.recipe,
         "seed": header.seed,
         "runs": standing.runs,
-        "elapsed_seconds": standing.elapsed_seconds,
+        "baseline_runs": each.status.baseline.runs if each.status.baseline else None,
+        "elapsed_seconds": each.status.elapsed_seconds,
         "anomalies": len(causes),
         "explained": sum(anomaly.complete for anomaly in causes),
         "answer": each.status.answer,

@@ -67,10 +67,10 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
         ("damage", status.damage),
         ("answer", status.answer and f"gate {status.answer}"),
         ("on", f"{name_testbed(header)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
-        ("runs", f"{standing.runs:,}, {standing.failed_runs:,} of them failed"),
+        ("runs", _runs(status)),
         ("phases", _phases(standing)),
         ("lost", lost_words(status.lost_runs)),
-        ("time", f"{format_seconds(standing.elapsed_seconds)} of testbed time{budget}"),
+        ("time", f"{format_seconds(status.elapsed_seconds)} of testbed time{budget}"),
         ("pace", "; ".join(filter(None, (pace(standing), time_left(standing)))) if running else ""),
         ("now", doing(standing) if running else ""),
         ("hosts", hosts(standing)),
@@ -84,6 +84,14 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
     for anomaly in status.anomalies:
         if anomaly.same_as is None:
             yield f"    {anomaly.id:4} {anomaly.sentence}"
+
+
+def _runs(status: CampaignStatus) -> str:
+    standing, baseline = status.standing, status.baseline
+    if baseline is None:
+        return f"{standing.runs:,}, {standing.failed_runs:,} of them failed"
+    failed = standing.failed_runs + baseline.failed_runs
+    return f"{standing.runs:,} of the candidate and {baseline.runs:,} of the baseline, {failed:,} of them failed"
 
 
 def _phases(standing: CampaignProgress) -> str:
@@ -150,6 +158,8 @@ def _as_json(status: CampaignStatus) -> dict[str, Any]:
         "started": header.started,
         "set_ups": status.standing.set_ups,
         **figures,
+        "baseline_runs": status.baseline.runs if status.baseline else None,
+        "elapsed_seconds": status.elapsed_seconds,
         "anomalies": [
             {
                 "id": anomaly.id,

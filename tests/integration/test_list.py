@@ -150,6 +150,25 @@ def test_last_is_a_search_and_no_gate(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out.startswith("campaigns/b: ")
 
 
+def test_a_gate_is_listed_with_the_runs_and_the_time_of_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["gate", "--baseline", "nightly/a", "--budget", "20m", "--campaign", "new", "--format", "json"]
+    assert run(words) in (1, 4)
+    said = json.loads(capsys.readouterr().out)
+    both = f"{said['candidate_runs']} + {said['baseline_runs']}"
+    assert said["baseline_runs"] > 0
+    assert run(["list", "new"]) == 0
+    assert f"  {both}  " in capsys.readouterr().out.splitlines()[-1]
+    assert run(["status", "new"]) == 0
+    runs = f"  runs   {said['candidate_runs']} of the candidate and {said['baseline_runs']} of the baseline, "
+    assert runs in capsys.readouterr().out
+    for command in ("list", "status"):
+        assert run([command, "new", "--format", "json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        found = answer["campaigns"][0] if command == "list" else answer
+        assert (found["runs"], found["baseline_runs"]) == (said["candidate_runs"], said["baseline_runs"])
+        assert found["elapsed_seconds"] == pytest.approx(said["elapsed_seconds"])
+
+
 def test_an_anomaly_without_its_campaign_is_told_how_to_name_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "a14"]) == 2
     assert "name that, too, as in last/a14 or CAMPAIGN/a14" in capsys.readouterr().err
