@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collie.app.adapters import Adapters
+from collie.app.inputs import ISOLATE
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.reproduce import BUNDLE_SUFFIX, counters_at_discovery
 from collie.campaign.single_run import Case
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Calibration
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Loss
 from collie.errors import StoreError, UsageError
 from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
@@ -162,7 +164,9 @@ def _published(adapters: Adapters, name: str) -> NamedCase:
 def _bundled(adapters: Adapters, path: Path) -> NamedCase:
     bundle = adapters.reports.read_bundle(path)
     case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.at_discovery, bundle.plan.on)
-    choice = SearchChoice(TestbedChoice(verify=bundle.verify, victim=bundle.victim, victim_bps=bundle.victim_bps))
+    testbed = TestbedChoice(verify=bundle.verify, victim=bundle.victim, victim_bps=bundle.victim_bps)
+    # Its thresholds are the sender's. Only whose loss they judge says which symptoms a run can show.
+    choice = SearchChoice(testbed, recipe=ISOLATE if bundle.thresholds.loss_of is Loss.OF_VICTIM else None)
     known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
     return NamedCase(case, choice, Calibration(), *known)
 

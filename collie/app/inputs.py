@@ -22,6 +22,8 @@ from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.pruning import Capabilities, Drop, prune
 from collie.workloads.space import Space
 
+ISOLATE = "isolate"
+"""Name of the default recipe that judges what a workload costs the victim."""
 PAPER = "nsdi22"
 """Name of the default space for single workloads, and of the published anomalies."""
 _SOFT_ROCE_DEVICE = "rxe"

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from collie.app.inputs import ISOLATE
 from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
@@ -13,7 +14,7 @@ from collie.cli.options import narrowing_options, safety_options, testbed_option
 from collie.cli.search import run_search
 from collie.content.locate import ContentKind
 
-_SPACE, _RECIPE = "offered-load", "isolate"
+_SPACE = "offered-load"
 
 _OF_A_SEARCH: dict[str, Any] = {
     "verify": False,
@@ -39,7 +40,7 @@ _OF_A_SEARCH: dict[str, Any] = {
 )
 @click.option(
     "--recipe",
-    default=_RECIPE,
+    default=ISOLATE,
     show_default=True,
     metavar="NAME|FILE",
     help="Recipe of the search, with `loss_of: victim`.",

@@ -38,6 +38,8 @@ def test_an_aggressor_is_found_explained_and_reproduced(tmp_path: Path) -> None:
         [sys.executable, "a.pyz", "--about"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert "the victim, runs beside each" in about.stdout
+    of_bundle = collie("reproduce", "a.pyz", "--repeat", "2", cwd=tmp_path)
+    assert of_bundle.stdout.splitlines()[:2] == again.stdout.splitlines()[:2]
     refused = collie("export", f"c/{worst['id']}", "--as", "perftest", cwd=tmp_path, status=2)
     assert "use --as bundle" in refused.stderr
 
