@@ -45,7 +45,7 @@ class Point:
         bound_ratio: of the receiving host that is farthest below its bound: packets or bits, whichever is nearer.
         healthy_bps: over all receiving hosts, each at its bound. None if unknown.
         pause_ratio: the largest of any host.
-        median_seconds, p99_seconds: of the slowest flow, None if unknown.
+        median_seconds, p99_seconds: of the slowest flow with a reading, None without one.
     """
 
     x: Any

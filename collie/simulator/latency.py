@@ -16,7 +16,8 @@ Rules.
    median latency is the unloaded median plus the medians of the waits. A higher quantile is the sum of the means plus
    the root of the summed squares of the excesses over them.
 4. *Full send queues*. By Little's law, the latency is the number of posted messages divided by messages/s. The queues
-   of a flow are full if it gets less than its offered load. Their quantiles are upper bounds at any lower load.
+   of a flow are full if it gets less than its offered load. Their quantiles are upper bounds at any lower load, unless
+   the flow then gets more messages/s.
 
 The latency of a flow is 0 at a point without traffic. It is None if the flow has no traffic at any point.
 """
@@ -182,7 +183,7 @@ def _latency(state: SteadyState, way: _Way, limit: _Way, *, is_open: bool) -> Fl
     served, full_rate = _served(t, way.flow, n), _served(t, limit.flow, n)
     # With full queues, loopback can starve although it gets a share at this load.
     end = limit if n.anywhere(full_rate) else way
-    most = _in_full_queues(t, end, n.choose(full_rate, full_rate, served), misses, n)
+    most = _in_full_queues(t, end, n.most(full_rate, served), misses, n)
     answer = unloaded.answer
     until_arrival = [n.most(0.0, quantile - answer) for quantile in most]
     if not is_open:

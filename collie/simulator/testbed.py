@@ -31,7 +31,7 @@ from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.cures import cured
 from collie.simulator.hardships import absent, show_rates, troubled
 from collie.simulator.hardware import Subsystem
-from collie.simulator.latency import latencies_between
+from collie.simulator.latency import Distribution, latencies_between
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.nic import ControlVerbs, Delays, FlowTable
@@ -210,7 +210,7 @@ class SimulatedTestbed:
         carried = 0 < self._victim_bps <= kept.bps * (1.0 + 1e-9)
         factor = 1.0 if noise is None or carried else noise.victim
         tails = noise.victim_latency if noise is not None and self._victim_bps else (1.0, 1.0, 1.0)
-        latency = Latency(*accumulate((each * tail / factor for each, tail in zip(found, tails, strict=True)), max))
+        latency = _reading(found, [tail / factor for tail in tails])
         return Victim(self._victim_alone_bps, kept.bps * factor, self._victim_bps, latency)
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
@@ -322,12 +322,7 @@ class _Latencies(Mapping[str, Latency]):
                 slower = 1.0 / self._noise.throughput[HOSTS.index(flow.sink)]
                 tails = self._noise.latency if self._workload.offered_bps else factors
                 factors = (slower * tails[0], slower * tails[1], slower * tails[2])
-            noisy = (
-                latency.completion.median * factors[0],
-                latency.completion.p99 * factors[1],
-                latency.completion.p999 * factors[2],
-            )
-            by_flow[flow.name] = Latency(*accumulate(noisy, max))  # noise must not turn the order of quantiles
+            by_flow[flow.name] = _reading(latency.completion, factors)
         return by_flow
 
     def __getitem__(self, flow: str) -> Latency:
@@ -338,6 +333,12 @@ class _Latencies(Mapping[str, Latency]):
 
     def __len__(self) -> int:
         return len(self._by_flow)
+
+
+def _reading(quantiles: Distribution, factors: Sequence[float]) -> Latency:
+    """Return quantiles with noise, still in order. What waits for longer than the window has no reading."""
+    noisy = accumulate((each * factor for each, factor in zip(quantiles, factors, strict=True)), max)
+    return Latency(*(each if each <= WINDOW_SAMPLES * SAMPLE_SECONDS else None for each in noisy))
 
 
 class _Series(Sequence[Sample]):

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
@@ -23,6 +23,7 @@ F = load_subsystem("F", SubsystemFile).hardware
 HARDWARE = st.sampled_from([F, load_subsystem("H", SubsystemFile).hardware])
 SPACE = load_space("nsdi22")
 WORKLOADS = st.integers(0, 1 << 32).map(lambda seed: SPACE.sample(Random(seed)))
+STARVED_AT_FULL_QUEUES = Workload(loopback=True, qps=1536, messages=(64,), send_wq_depth=1)
 SLACK = 1 + 1e-6
 
 MEASURED_US = {64: 2.80, 256: 3.33, 1024: 3.57, 4096: 3.90, 8192: 4.46, 65536: 9.74, 524288: 51.08}
@@ -64,6 +65,17 @@ def test_full_send_queues_follow_littles_law(subsystem: Subsystem, workload: Wor
     for flow, latency in of_flows(subsystem, evaluate(subsystem, workload)):
         rate = flow.delivered if workload.qp_type is QpType.RC else flow.sent
         assert latency.completion.median * rate == pytest.approx(workload.qps * workload.send_wq_depth)
+
+
+@settings(max_examples=200)
+@given(HARDWARE, WORKLOADS, st.integers(0, 40).map(lambda exponent: 1 << exponent))
+@example(F, STARVED_AT_FULL_QUEUES, 2 * 10**9)
+def test_no_message_waits_for_more_than_the_send_queues_hold(
+    subsystem: Subsystem, workload: Workload, bps: int
+) -> None:
+    for flow, latency in of_flows(subsystem, evaluate(subsystem, workload.with_(offered_bps=bps))):
+        rate = flow.delivered if workload.qp_type is QpType.RC else flow.sent
+        assert latency.completion.median * rate <= workload.qps * workload.send_wq_depth * SLACK
 
 
 @settings(max_examples=100)

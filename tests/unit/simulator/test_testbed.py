@@ -153,6 +153,16 @@ def test_a_flow_that_starves_has_no_latency() -> None:
     assert measured(simulated(noise=0).measure(starved, 1)).latency["b-b"] != Latency()
 
 
+def test_what_waits_for_longer_than_the_window_has_no_latency() -> None:
+    long = PLAIN.with_(messages=(4 << 20,), mr_bytes=4 << 20, send_wq_depth=16384)
+    run = measured(simulated(noise=0).measure(long, 1))
+    drained = 8 * long.bytes_outstanding / (run.host("b").delivered_bps or 0.0)
+    assert drained > run.window_seconds
+    assert run.latency["a-b"] == Latency()
+    shorter = measured(simulated(noise=0).measure(long.with_(send_wq_depth=2048), 1))
+    assert 0.0 < (shorter.latency["a-b"].median_seconds or 0.0) <= shorter.window_seconds
+
+
 def test_a_stopped_run_has_no_latency() -> None:
     stopped = measured(simulated().measure(PLAIN, 1, lambda sample: "enough" if sample.seconds > 2 else None))
     assert stopped.stopped == "enough"
