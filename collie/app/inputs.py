@@ -12,6 +12,7 @@ from collie.app.inventories import first_pair, open_inventory
 from collie.campaign.budget import Budget, parse_budget
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import tightened
+from collie.detect.thresholds import Loss
 from collie.errors import UsageError
 from collie.inventory.safety import SafetyLimits
 from collie.search.foreseen import ForeseenAnomaly
@@ -132,6 +133,14 @@ def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tu
         return prune(narrowed, choice.capabilities or Capabilities())
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def require_judged_victim(adapters: Adapters, choice: TestbedChoice, space: str, recipe: str) -> None:
+    """Raise `UsageError` unless a recipe judges the victim, and a space has the load that its plain sibling keeps."""
+    if recipe_of(adapters, choice, recipe).thresholds.loss_of is not Loss.OF_VICTIM:
+        raise UsageError(f"--recipe {recipe} does not judge what the victim loses; name one with `loss_of: victim`")
+    if "offered_bps" not in space_of(adapters, choice, space).dimensions:
+        raise UsageError(f"--space {space} has no offered load to compare; name one with the dimension offered_bps")
 
 
 def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:

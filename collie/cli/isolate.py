@@ -6,13 +6,20 @@ from typing import Any
 
 import click
 
-from collie.app.inputs import ISOLATE
+from collie.app.inputs import ISOLATE, require_judged_victim
 from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
-from collie.cli.options import narrowing_options, safety_options, testbed_options, victim_load_option
+from collie.cli.options import (
+    narrowing_options,
+    safety_options,
+    testbed_choice,
+    testbed_options,
+    victim_load_option,
+)
 from collie.cli.search import run_search
 from collie.content.locate import ContentKind
+from collie.wiring import ADAPTERS
 
 _SPACE = "offered-load"
 
@@ -75,4 +82,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     collie isolate --subsystem F --victim-load 10Gbit/s
     collie isolate --subsystem H --limit "qps<=64"
     """
-    return run_search(ctx, {**_OF_A_SEARCH, "victim": True, **options})
+    chosen = {**_OF_A_SEARCH, "victim": True, **options}
+    if not chosen["resume"]:
+        require_judged_victim(ADAPTERS, testbed_choice(chosen), chosen["space"], chosen["recipe"])
+    return run_search(ctx, chosen)

@@ -65,6 +65,26 @@ def test_a_load_that_is_none_is_refused(tmp_path: Path, load: str) -> None:
     assert "--victim-load" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--recipe", "guided"), "--recipe guided does not judge what the victim loses"),
+        (("--space", "nsdi22"), "--space nsdi22 has no offered load to compare"),
+    ],
+)
+def test_a_search_that_cannot_tell_what_the_victim_loses_is_refused(
+    tmp_path: Path, options: tuple[str, str], said: str
+) -> None:
+    refused = collie("isolate", "--dry-run", *options, cwd=tmp_path, status=2)
+    assert said in refused.stderr
+
+
+@pytest.mark.parametrize("space", ["offered-load", "control-verbs", "soft-roce-load"])
+def test_a_space_with_offered_loads_is_searched(tmp_path: Path, space: str) -> None:
+    plan = json.loads(collie("isolate", "--dry-run", "--space", space, "--format", "json", cwd=tmp_path).stdout)
+    assert "offered_bps" in plan["dimensions"]
+
+
 def test_a_plan_names_what_is_compared(tmp_path: Path) -> None:
     plan = json.loads(collie("isolate", "--dry-run", "--format", "json", cwd=tmp_path).stdout)
     assert (plan["recipe"], plan["space"]) == ("isolate", "offered-load")
