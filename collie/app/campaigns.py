@@ -21,6 +21,7 @@ from collie.app.testbeds import (
     lanes_of,
     open_testbed,
     require_idle_ports,
+    require_possible_victim,
     require_subsystem,
 )
 from collie.campaign.budget import Budget
@@ -96,6 +97,7 @@ def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCamp
         elsewhere = bool(known_elsewhere(adapters, choice.known, testbed))
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities, known_elsewhere=elsewhere)
         inputs = search_inputs(adapters, choice)
+        require_possible_victim(testbed, choice.testbed)
         require_idle_ports(testbed, shared_port=choice.shared_port)
         kept = kept_calibration(adapters, choice.testbed, testbed, inputs.space)
         choice = dataclasses.replace(choice, calibrated=kept is not None)

@@ -9,7 +9,7 @@ from typing import Any
 from collie.app.adapters import Adapters
 from collie.app.inputs import SearchInputs, search_inputs
 from collie.app.inventories import first_pairs, open_inventory
-from collie.app.testbeds import known_elsewhere, open_testbed
+from collie.app.testbeds import known_elsewhere, open_testbed, require_possible_victim
 from collie.campaign.choice import SearchChoice
 from collie.campaign.run import strategy_generator
 from collie.campaign.safety import described
@@ -33,6 +33,7 @@ def describe(adapters: Adapters, choice: SearchChoice, *, resumed: bool = False)
     testbed = None
     if choice.testbed.hosts is None:
         testbed = open_testbed(adapters, choice.testbed, choice.seed)
+        require_possible_victim(testbed, choice.testbed)
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
         name = f"simulated subsystem {testbed.info.name}"
     else:

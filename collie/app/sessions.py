@@ -10,7 +10,14 @@ from pathlib import Path
 
 from collie.app.adapters import Adapters
 from collie.app.inputs import limits_of, narrowed_space_of, recipe_of
-from collie.app.testbeds import calibration_name, kept_calibration, open_testbed, require_idle_ports, unlike
+from collie.app.testbeds import (
+    calibration_name,
+    kept_calibration,
+    open_testbed,
+    require_idle_ports,
+    require_possible_victim,
+    unlike,
+)
 from collie.campaign.calibrate import DENSE_SIZES
 from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import Guard, SafetyRecord, record_of
@@ -38,6 +45,7 @@ def open_session(
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)
     guard = Guard(limits_of(adapters, choice))
     with closing(open_testbed(adapters, choice.testbed, choice.seed)) as testbed:
+        require_possible_victim(testbed, choice.testbed)
         require_idle_ports(testbed, shared_port=choice.shared_port)
         able = choice.capabilities or testbed.capabilities
         space = narrowed_space_of(adapters, dataclasses.replace(choice, capabilities=able))

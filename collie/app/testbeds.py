@@ -18,9 +18,13 @@ from collie.detect.bounds import Calibration
 from collie.errors import UsageError
 from collie.inventory.fingerprint import Fingerprint, compare
 from collie.ports import Testbed
+from collie.readings.victim import victim
 from collie.workloads.space import Space
+from collie.workloads.units import format_rate
 
 logger = logging.getLogger(__name__)
+
+_LARGEST_MTU = 4096
 
 
 def open_testbed(
@@ -81,6 +85,14 @@ def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
     """
     for use in require_unshared(testbed.foreign_uses(), shared_port=shared_port):
         logger.warning("%s", use)
+
+
+def require_possible_victim(testbed: Testbed, choice: TestbedChoice) -> None:
+    """Raise `UsageError` if no port of a testbed carries the load of the victim."""
+    carried_bps = testbed.specification(victim(_LARGEST_MTU, remote=True)).bps
+    if choice.victim_bps > carried_bps:
+        load, carried = format_rate(choice.victim_bps), format_rate(carried_bps)
+        raise UsageError(f"--victim-load {load} is more than a port carries: {carried} of payload")
 
 
 def unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:

@@ -66,6 +66,16 @@ def test_a_load_that_is_none_is_refused(tmp_path: Path, load: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "command", [("isolate", "--dry-run"), ("isolate", "--campaign", "c"), ("measure", "nsdi22-08")]
+)
+def test_a_load_that_no_port_carries_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    refused = collie(*command, "--victim-load", "999Gbit/s", cwd=tmp_path, status=2)
+    said = "--victim-load 999 Gbit/s is more than a port carries: 196 Gbit/s of payload"
+    assert refused.stderr == f"collie: {said}\n"
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--recipe", "guided"), "--recipe guided does not judge what the victim loses"),
