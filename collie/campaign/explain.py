@@ -167,6 +167,8 @@ class Explainer:
                 reason=second.reason,
                 severity=second.severity,
                 host=second.host,
+                found_at_run=self._triage.first_run(joined.suspect, second.symptom),
+                found_at_seconds=self._measurer.elapsed_seconds,
             )
             self._triage.keep(waiting.anomaly)
             self._sink.on_event(AnomalyReplaced(waiting.anomaly))

@@ -57,7 +57,7 @@ class Anomaly:
         found_as: the workload that was confirmed: the search's, or a control of it that showed this second cause.
         reason: the sentence of this run with its figures.
         found_severity, found_reason: the same of `found_as`, or None and empty if `workload` is no simpler.
-        found_at_run: number of the run that raised the suspicion.
+        found_at_run: number of the run that raised the suspicion, or of that control.
         found_at_seconds: elapsed testbed time at the end of confirmation.
         extraction_runs: runs of the extraction, with those of revisions.
         complete: False if the budget or the limit of runs cut the extraction short.

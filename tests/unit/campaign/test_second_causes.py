@@ -122,6 +122,9 @@ def test_a_second_cause_behind_a_covered_anomaly_takes_its_place_and_is_explaine
     records = [each.record for each in sink.of(RunFinished)]
     confirming = [each for each in records if each.purpose == "confirm" and each.workload == ran[0]]
     assert len(confirming) >= 2
+    (control,) = (each for each in records if each.purpose == "control" and each.workload == ran[0])
+    assert second.found_at_run == control.run
+    assert second.found_at_seconds == confirming[-1].finished_at_seconds
     assert all(each.made_set_up and each.made_for in (None, ran[0]) for each in confirming)
     assert [each.workload for each in store.states if each.id == "a2" and not each.complete] == [COVERED, ran[0]]
 
