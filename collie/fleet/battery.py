@@ -61,36 +61,27 @@ class Probe:
         return self.workload.qps == self.workload.send_wq_depth == 1
 
 
-def _both_ways(name: str, stresses: str | None = None, *, needs_hardware: bool = False, **fields: object) -> Probe:
-    workload = Workload(direction=Direction.BIDIRECTIONAL, **fields)  # type: ignore[arg-type]
-    return Probe(name, Stage.RING, workload, stresses, needs_hardware)
-
+_BOTH_WAYS: Final = Workload(direction=Direction.BIDIRECTIONAL, mtu=4096)
+_STREAM: Final = _BOTH_WAYS.with_(qps=8, mr_bytes=4 << 20, wqe_batch=8, messages=(64 << 10,))
 
 BATTERY: Final = (
-    _both_ways("stream", mtu=4096, qps=8, mr_bytes=4 << 20, wqe_batch=8, messages=(64 << 10,)),
-    _both_ways("small messages", mtu=4096, qps=16, wqe_batch=16, messages=(64,)),
-    _both_ways(
+    Probe("stream", Stage.RING, _STREAM),
+    Probe("small messages", Stage.RING, _BOTH_WAYS.with_(qps=16, wqe_batch=16, messages=(64,))),
+    Probe(
         "segments",
+        Stage.RING,
+        _STREAM.with_(sge_count=3, sge_split=(128, 64 << 10), messages=(66_688,)),
         "PCIe",
         needs_hardware=True,
-        mtu=4096,
-        qps=8,
-        mr_bytes=4 << 20,
-        wqe_batch=8,
-        sge_count=3,
-        sge_split=(128, 64 << 10),
-        messages=(66_688,),
     ),
-    _both_ways(
+    Probe(
         "mixed sizes",
+        Stage.RING,
+        _BOTH_WAYS.with_(mtu=1024, qps=320, wqe_batch=64, messages=(64 << 10, 128, 128, 128)),
         "acknowledgement unit",
         needs_hardware=True,
-        mtu=1024,
-        qps=320,
-        wqe_batch=64,
-        messages=(64 << 10, 128, 128, 128),
     ),
-    _both_ways("one at a time", "latency", mtu=4096, send_wq_depth=1, messages=(64,)),
+    Probe("one at a time", Stage.RING, _BOTH_WAYS.with_(send_wq_depth=1, messages=(64,)), "latency"),
     Probe(
         "loopback",
         Stage.LOOPBACK,
@@ -101,7 +92,7 @@ BATTERY: Final = (
     Probe(
         "all to one",
         Stage.ALL_TO_ONE,
-        Workload(requesters=MAX_HOSTS - 1, mtu=4096, qps=2, mr_bytes=4 << 20, wqe_batch=8, messages=(64 << 10,)),
+        _STREAM.with_(direction=Direction.UNIDIRECTIONAL, requesters=MAX_HOSTS - 1, qps=2),
         "receive buffer",
         needs_hardware=True,
     ),
@@ -154,7 +145,7 @@ def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tu
 def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
     """Return every host with its successors, and its predecessors with it. These add pairs if device counts differ."""
     apart = grouping(hosts)
-    steps = len(hosts) - 1 if len(hosts) <= _PAIR_ALL else _NEIGHBOURS
+    steps = len(hosts) if len(hosts) <= _PAIR_ALL else _NEIGHBOURS
     sent, taken = [], []
     for index, host in enumerate(hosts):
         sent += [(step, host, other) for step, other in enumerate(_nearest(hosts, apart, index, 1, steps))]

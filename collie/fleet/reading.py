@@ -43,11 +43,11 @@ def readings_of(
 
     Runs with void verdicts are kept, because their problems distinguish a host from its peers. `hosts` are by role.
     """
-    if measurement.stopped:
+    if measurement.stopped or not measurement.series:
         return
     last = {sample.host: sample.seconds for sample in measurement.series}
     # the window ends with the host that stops first
-    end, window = min(last.values(), default=0.0), measurement.window_seconds
+    end, window = min(last.values()), measurement.window_seconds
     begin = end - window
     for role, host in zip(ROLES, hosts, strict=False):
         if role not in probe.under_test:

@@ -177,10 +177,11 @@ def test_a_host_of_which_nothing_could_be_read_is_not_like_the_others() -> None:
     assert _judged(read, hosts).unjudged == ("h3",)
 
 
-def test_hosts_that_read_the_same_are_alike_unless_they_read_nothing() -> None:
+@pytest.mark.parametrize("metric", [DELIVERED, "stalls"])
+def test_hosts_that_read_the_same_are_alike_unless_they_read_nothing(metric: str) -> None:
     hosts = _names(8)
     for rate, unjudged in ((1e11, ()), (0.0, hosts)):
-        read = [replace(each, samples={DELIVERED: (rate,) * SECONDS}) for each in _readings(hosts, 1)]
+        read = [replace(each, samples={metric: (rate,) * SECONDS}) for each in _readings(hosts, 1)]
         assert _judged(read, hosts).unjudged == unjudged
 
 

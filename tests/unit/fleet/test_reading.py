@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pytest
+
 from collie.detect.measurement import HostMeasurement, Measurement, Sample
-from collie.fleet.battery import BATTERY
+from collie.fleet.battery import BATTERY, Stage
 from collie.fleet.reading import PATH_MTU, HostReading, readings_of
 
 STREAM = BATTERY[0]
@@ -55,8 +57,27 @@ def test_a_host_without_samples_has_read_nothing() -> None:
     assert list(readings_of(measured, STREAM.workload, ("h1", "h2"), STREAM, 1)) == []
 
 
-def test_a_window_of_one_second_has_one_value() -> None:
+def test_a_host_that_is_silent_does_not_hide_its_partner() -> None:
+    assert list(_read(lambda _role, _at: {"x": 1.0}, b=6.0)) == ["h2"]
+
+
+def test_only_the_host_to_which_traffic_loops_or_crowds_is_under_test() -> None:
+    series = tuple(Sample(number * PERIOD, role, {"x": 2.0}) for role in "abc" for number in range(1, 21))
+    measured = Measurement(tuple(map(HostMeasurement, "abc")), WINDOW, stable=True, series=series)
+    for probe in BATTERY:
+        read = readings_of(measured, probe.workload, ("h1", "h2", "h3"), probe, 1)
+        assert [each.host for each in read] == (["h1", "h2"] if probe.stage is Stage.RING else ["h2"])
+
+
+def test_a_stopped_run_has_read_nothing() -> None:
+    series = tuple(Sample(number * PERIOD, role, {"x": 2.0}) for role in "ab" for number in range(1, 21))
+    measured = Measurement(tuple(map(HostMeasurement, "ab")), WINDOW, stable=True, series=series, stopped="pause")
+    assert list(readings_of(measured, STREAM.workload, ("h1", "h2"), STREAM, 1)) == []
+
+
+@pytest.mark.parametrize("window", [1.0, 0.4])
+def test_a_window_of_one_second_or_less_has_one_value(window: float) -> None:
     series = tuple(Sample(number * PERIOD, role, {"x": 2.0}) for role in "ab" for number in range(1, 5))
-    measured = Measurement((HostMeasurement("a"), HostMeasurement("b")), 1.0, stable=True, series=series)
+    measured = Measurement((HostMeasurement("a"), HostMeasurement("b")), window, stable=True, series=series)
     read = list(readings_of(measured, STREAM.workload, ("h1", "h2"), STREAM, 1))
     assert [each.samples["x"] for each in read] == [(2.0,), (2.0,)]
