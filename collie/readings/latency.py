@@ -141,7 +141,7 @@ def latency_of(requester: str, samples: Sequence[AgentSample]) -> Latency | None
 def _latency(before: FlowTotals, after: FlowTotals, seconds: float) -> Latency:
     timed = Histogram.between(before.latencies or (), after.latencies or ())
     gaps = Histogram.between(before.gaps or (), after.gaps or ())
-    longest_gap = max(0, *gaps.buckets[-1:], after.open_gap or 0) / 1e9
+    longest_gap = max(0, *gaps.buckets, after.open_gap or 0) / 1e9
     return Latency(
         _seconds(timed.quantile(0.5)),
         _seconds(timed.quantile(0.99)),

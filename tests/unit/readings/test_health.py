@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 from collie.detect.measurement import GeneratorHealth
 from collie.readings import victim
 from collie.readings.health import generator_health
-from collie.readings.samples import AgentSample
+from collie.readings.samples import AgentSample, EngineTotals, FlowTotals, QpMessages
+from collie.workloads.plan import Flow, flows
 from collie.workloads.workload import Direction, Opcode, Workload
 from tests.support.recorded_runs import Bytes, b_with, host, measure, steady, unidirectional
 
@@ -86,6 +87,14 @@ def test_a_generator_drove_a_run_unless_its_queue_ran_empty_while_it_was_busy(
     assert health.empty_queue_ratio == pytest.approx(engine[2] / 100, rel=0.05)
 
 
+def test_a_queue_of_few_rounds_is_always_empty_and_no_more_than_always() -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=(1000.0, 10.0, 150.0))
+    for signal_every, driven in ((2, False), (4, True)):  # 128 entries are four or two rounds
+        health = generator_health(Workload(wqe_batch=16, signal_every=signal_every), {"a": a})
+        assert health.driven is driven
+        assert health.empty_queue_ratio == 1.0
+
+
 def test_unfair_queue_pairs_show_in_their_ratio() -> None:
     a, b = unidirectional(steady(1e6), None)
     assert generator_health(Workload(qps=2), {"a": a, "b": b}).qp_rate_ratio == pytest.approx(0.5, rel=0.05)
@@ -144,6 +153,109 @@ def test_hosts_that_send_to_one_are_compared_with_each_other(
     }
     health = generator_health(workload, window)
     assert health.slowest_flow_share == (None if share is None else pytest.approx(share, abs=0.02))
+
+
+def requesting(messages: Mapping[Flow, float]) -> dict[str, list[AgentSample]]:
+    """Return the window of hosts whose flows move so many messages a second, as their requesters count them."""
+    return {
+        role: [
+            AgentSample(
+                clock,
+                flows={
+                    f"{flow.name}/requester": FlowTotals(None, None, QpMessages(n * clock, n * clock, n * clock), 0)
+                    for flow, n in messages.items()
+                    if flow.requester == role
+                },
+            )
+            for clock in (1.0, 4.0)
+        ]
+        for role in {flow.requester for flow in messages}
+    }
+
+
+@pytest.mark.parametrize("loopback", [False, True])
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("partners", [{"responders": 3}, {"requesters": 3}])
+def test_flows_of_one_host_with_others_are_compared_with_each_other(
+    partners: dict[str, int], direction: Direction, loopback: bool
+) -> None:
+    """Loopback competes with none of them, however slow it is."""
+    workload = Workload().with_(direction=direction, loopback=loopback, **partners)
+    between = [flow for flow in flows(workload) if not flow.is_loopback]
+    rates = {**dict.fromkeys(flows(workload), 60.0), **dict(zip(between, [900.0, 1900.0, 200.0] * 2, strict=False))}
+    assert generator_health(workload, requesting(rates)).slowest_flow_share == pytest.approx(0.2)
+    back = {**rates, between[-1]: 2.0 * rates[between[-1]]}  # the slowest of the two directions decides
+    expected = 0.2 if direction is Direction.BIDIRECTIONAL else 400.0 / (3200.0 / 3.0)
+    assert generator_health(workload, requesting(back)).slowest_flow_share == pytest.approx(expected)
+
+
+def test_flows_with_few_messages_are_not_compared() -> None:
+    workload = Workload(requesters=3, send_wq_depth=64, wqe_batch=16, signal_every=8)  # 4 turns of 128 messages
+    for mean, share in ((172.0, 0.5), (170.0, None)):
+        rates = dict(zip(flows(workload), (0.5 * mean, mean, 1.5 * mean), strict=True))
+        assert generator_health(workload, requesting(rates)).slowest_flow_share == share
+
+
+def engines(*totals: EngineTotals | None, clocks: tuple[float, ...] = (10.0, 12.0)) -> GeneratorHealth:
+    """Return the health of a host from its totals, sample by sample."""
+    samples = [AgentSample(clock, engine=each) for clock, each in zip(clocks, totals, strict=True)]
+    return generator_health(Workload(), {"a": samples})
+
+
+TOTALS = EngineTotals(1000, 100, 0, {}, 0, cpu_seconds=1.0, wait_seconds=1.0, queue_outstanding=700, queue_limit=1000)
+
+
+def test_the_fill_of_the_queues_is_that_of_the_window() -> None:
+    later = replace(TOTALS, queue_outstanding=1000, queue_limit=1400)
+    assert engines(TOTALS, later).queue_fill_ratio == pytest.approx(0.75)
+    assert engines(TOTALS, TOTALS).queue_fill_ratio is None
+
+
+def test_the_wait_for_a_cpu_is_unknown_without_totals_or_time() -> None:
+    later = replace(TOTALS, wait_seconds=1.5)
+    assert engines(TOTALS, later).cpu_wait_ratio == pytest.approx(0.25)
+    assert engines(later, TOTALS).cpu_wait_ratio == 0.0  # the resolution of the clock
+    unknown = replace(TOTALS, wait_seconds=None)
+    assert engines(unknown, later).cpu_wait_ratio is None
+    assert engines(TOTALS, unknown).cpu_wait_ratio is None
+    assert engines(None, later).cpu_wait_ratio is None
+    assert engines(TOTALS, None).cpu_wait_ratio is None
+    assert engines(TOTALS, later, clocks=(10.0, 10.0)).cpu_wait_ratio is None
+    assert engines(TOTALS, later, clocks=(10.0, 9.0)).cpu_wait_ratio is None
+
+
+def test_idle_polls_are_a_share_of_all_polls_of_the_window() -> None:
+    assert engines(TOTALS, replace(TOTALS, iterations=1400, idle_polls=400)).idle_poll_ratio == pytest.approx(0.75)
+    assert engines(TOTALS, TOTALS).idle_poll_ratio is None
+
+
+def test_each_ratio_is_that_of_the_host_that_is_nearest_to_a_limit() -> None:
+    """The busiest, the one with the emptiest queues, and the one that waited most."""
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=(1000.0, 900.0, 5.0), cpu=(0.5, 0.4, 0.5, 1.0))
+    b = host(0.0, {"b-a/requester": steady(1e6)}, engine=(1000.0, 300.0, 20.0), cpu=(0.5, 0.1, 0.5, 1.0))
+    health = generator_health(Workload(direction=Direction.BIDIRECTIONAL), {"a": a, "b": b})
+    assert health.idle_poll_ratio == pytest.approx(0.3, abs=0.01)
+    assert health.empty_queue_ratio == pytest.approx(0.2, abs=0.01)
+    assert health.cpu_wait_ratio == pytest.approx(0.4)
+
+
+def test_the_data_paths_of_all_hosts_are_named_once() -> None:
+    def named(*paths: str | None) -> str | None:
+        window = {
+            role: [AgentSample(clock, engine=replace(TOTALS, data_path=path)) for clock in (1.0, 2.0)]
+            for role, path in zip("abc", paths, strict=False)
+        }
+        return generator_health(Workload(), window).data_path
+
+    assert named("pyverbs", "native", "pyverbs") == "native, pyverbs"
+    assert named("native", None) == "native"
+    assert named(None, None) is None
+
+
+def test_a_refused_post_is_an_error_of_the_run() -> None:
+    refused = replace(TOTALS, post_errors=3, errors={"retry exceeded": 1})
+    assert engines(TOTALS, refused).completion_errors == {"retry exceeded": 1, "post refused": 3}
+    assert engines(TOTALS, TOTALS).completion_errors == {}
 
 
 FULL, EMPTY = (100.0, 60.0, 0.0), (100.0, 60.0, 50.0)
@@ -233,6 +345,9 @@ def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
     two_ways = Workload(opcode=Opcode.SEND, direction=Direction.BIDIRECTIONAL)
     assert not generator_health(two_ways, {"a": a, "b": both}).driven
     assert generator_health(Workload(), {"a": a, "b": b}).driven
+    waiting = host(0.0, {f"{role}-b/requester": None for role in "ac"}, cpu=(0.3, 0.5, 0.9, 0.0))
+    two_to_one = Workload(opcode=Opcode.SEND, requesters=2)
+    assert generator_health(two_to_one, {"a": waiting, "b": b[:1], "c": waiting}).driven, "they post no receives"
     some_receives = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.SEND,), messages=(1024, 1024))
     assert not generator_health(some_receives, {"a": a, "b": b}).driven
 
@@ -257,6 +372,23 @@ def offered(seconds_per_second: float, engine: tuple[float, float, float] = (100
 @pytest.mark.parametrize(("posted", "error"), [(1.0, 0.0), (0.9, 0.1), (1.02, 0.02)])
 def test_the_pacing_error_is_what_was_posted_off_the_offered_load(posted: float, error: float) -> None:
     assert offered(posted).pacing_error_ratio == pytest.approx(error, abs=1e-4)
+
+
+def test_the_pacing_error_is_that_of_the_flow_that_is_most_off() -> None:
+    workload = Workload(offered_bps=8_000_000, responders=2)
+    totals = FlowTotals(None, None, QpMessages(0, 0, 0), 0)
+    samples = [
+        AgentSample(
+            clock,
+            flows={
+                f"a-{role}/requester": replace(totals, posted_bytes=int(1e6 * share * clock))
+                for role, share in (("b", 1.0), ("c", 0.9))
+            },
+            engine=TOTALS,
+        )
+        for clock in (10.0, 12.0)
+    ]
+    assert generator_health(workload, {"a": samples}).pacing_error_ratio == pytest.approx(0.1)
 
 
 def test_without_an_offered_load_there_is_no_pacing_error() -> None:

@@ -69,6 +69,12 @@ def test_what_is_refreshed_once_a_second_adds_up_to_what_was_sent(phase: float) 
     assert all(share is None or share <= 0.3 + 1e-6 for _, share in shares)
 
 
+def test_a_refresh_is_spread_over_its_period_from_the_first_one_that_counts() -> None:
+    """Samples come at 0.01 s past a quarter. The refresh at 1.3 s shows in the one at 1.51 s."""
+    shares = [share for _, share in reported(SLOW, recorded(lambda t: 0.3 * max(0.0, t), 4.0, 0.3))]
+    assert shares == [None] * 4 + [0.0] + [pytest.approx(0.3)] * 11
+
+
 def test_the_slowest_of_several_counters_sets_the_pace() -> None:
     both = replace(SLOW, counters=(*SLOW.counters, replace(QUICK.counters[0], name="us_1")))
     samples = recorded(lambda t: 0.3 * max(0.0, t), 6.0, 0.3)
@@ -111,8 +117,7 @@ def test_samples_are_shown_forward_in_time_though_the_first_came_late() -> None:
     lookout = SampleMonitor(lambda sample: seen.append(sample), QUICK, ())
     lookout.show(Recording({"a": late}, BEGAN))
     lookout.show(Recording({"a": [*late, *recorded(lambda t: 0.0, 1.5, None)[len(late) :]]}, BEGAN))
-    steps = [after.seconds - before.seconds for before, after in itertools.pairwise(seen)]
-    assert steps == pytest.approx([PERIOD] * 5)
+    assert [sample.seconds for sample in seen] == pytest.approx([0.61 + PERIOD * number for number in range(1, 7)])
 
 
 def test_what_stopped_a_run_is_among_its_readings_though_its_first_samples_told_nothing() -> None:

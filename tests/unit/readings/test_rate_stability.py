@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import may_settle
 from collie.readings.recording import Recording
 from collie.readings.window import measurement
@@ -57,8 +60,53 @@ def test_what_swings_too_much_for_the_longest_run_is_hopeless() -> None:
     workload = Workload(messages=(1024,))
     assert may_settle(workload, recorded(0.25, 15), POLICY)
     assert not may_settle(workload, recorded(0.5, 15), POLICY)
+    # In the longest window of 9 s, 15 % may be a swing of 15 % x sqrt(9 / 1.5) = 37 %.
+    assert may_settle(workload, recorded(0.36, 16), POLICY)
+    assert not may_settle(workload, recorded(0.375, 16), POLICY)
     chain = Workload(messages=(65536,), wqe_batch=16, send_wq_depth=64)
     assert not may_settle(chain, recorded(0.0, 15), POLICY)
+
+
+CHAIN = Workload(messages=(65536,), wqe_batch=16, send_wq_depth=64)
+
+
+@pytest.mark.parametrize(("workload", "chains"), [(CHAIN, 1.0), (CHAIN.with_(qps=4), 2.0), (CHAIN.with_(qps=9), 3.0)])
+def test_a_step_of_the_accounting_is_at_most_a_twentieth_of_the_window(workload: Workload, chains: float) -> None:
+    """Chains of several queue pairs end at different times, so the step grows with the root of their number."""
+    least = chains * 16 * 65536 / (POLICY.resolution * 1.5)
+    assert measure(workload, *unidirectional(steady(1.02 * least), None)).stable
+    assert not measure(workload, *unidirectional(steady(0.98 * least), None)).stable
+
+
+def test_steps_of_all_flows_to_a_sink_count() -> None:
+    workload = CHAIN.with_(loopback=True)
+    least = math.sqrt(2.0) * 16 * 65536 / (POLICY.resolution * 1.5)
+    for share, stable in ((0.51, True), (0.49, False)):
+        a = host(50.0, {"a-b/requester": steady(share * least)})
+        b = host(9000.0, {"a-b/responder": None, "b-b/requester": steady(share * least), "b-b/responder": None})
+        assert measure(workload, a, b).stable == stable
+
+
+@pytest.mark.parametrize(
+    ("message", "swing", "stable"),
+    [(1024, 0.14, True), (1024, 0.16, False), (65536, 0.18, True), (65536, 0.19, False)],
+)
+def test_a_rate_may_vary_by_15_percent_and_by_the_steps_of_its_accounting(
+    message: int, swing: float, stable: bool
+) -> None:
+    """At 1 MB/s, 64 KiB take 66 ms, 26 % of the time between two samples: hypot(15 %, 26 % / sqrt(6)) = 18.5 %."""
+    measured = measurement(Workload(messages=(message,)), recorded(swing, 12), CATALOG, POLICY)
+    assert measured.stable == stable
+
+
+def test_two_samples_of_a_host_make_a_rate() -> None:
+    policy = WindowPolicy(warm_up_seconds=0.0)
+    a, b = unidirectional(steady(1e6), None)
+    measured = measure(Workload(), a[:2], b[:2], policy)
+    assert (measured.problems, measured.stable) == ((), False)
+    assert measured.host("b").delivered_bps == pytest.approx(8e6)
+    single = "sent 1 sample in the window"
+    assert measure(Workload(), a[:1], b[:1], policy).problems == (f"host a {single}", f"host b {single}")
 
 
 def test_fewer_than_four_samples_of_a_rate_are_not_stable() -> None:

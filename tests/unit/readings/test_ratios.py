@@ -31,6 +31,12 @@ def test_messages_turned_away_are_a_share_of_those_that_arrive() -> None:
         assert measure(needs_no_receive, a, b).host("b").rnr_ratio is None
 
 
+def test_where_nothing_arrives_nothing_is_turned_away() -> None:
+    a = host(50.0, {"a-b/requester": None})
+    b = host(9000.0, {"a-b/responder": steady(0)}, counters={"hw_counters": {"naks": steady(0)}})
+    assert measure(Workload(opcode=Opcode.SEND), a, b).host("b").rnr_ratio == 0.0
+
+
 def test_packets_that_come_again_are_a_share_of_those_received() -> None:
     measured = b_with({"hw_counters": {"rx": steady(1000), "again": steady(40)}})
     assert measured.host("b").repeat_ratio == pytest.approx(0.04, rel=0.05)

@@ -108,6 +108,28 @@ def test_the_newest_rate_of_a_peer_that_is_silent_goes_on_counting() -> None:
     ]
 
 
+def test_nothing_is_shown_after_a_reason_to_stop() -> None:
+    shown: list[Sample] = []
+
+    def watch(sample: Sample) -> str | None:
+        shown.append(sample)
+        return f"host {sample.host}"
+
+    monitor = SampleMonitor(watch, NOTHING, ())
+    recording = recorded({"a": {}, "b": {}})
+    assert [monitor.show(recording), monitor.show(recording)] == ["host a", "host a"]
+    assert len(shown) == 1
+    assert SampleMonitor(None, NOTHING, ()).show(recording) is None
+
+
+def test_samples_of_one_moment_have_no_rate() -> None:
+    shown: list[Sample] = []
+    monitor = SampleMonitor(lambda sample: shown.append(sample), NOTHING, flows(Workload()))
+    own = [AgentSample(0.0, 500.0, {"a-b/requester": totals((bps, None), 1.0)}) for bps in (1e9, 2e9)]
+    monitor.show(Recording({"a": own}, 500.0))
+    assert [sample.values["sent_bps"] for sample in shown] == [None]
+
+
 @pytest.mark.parametrize("way", ["delivered", "returned"])
 def test_what_no_end_counts_is_unknown(way: str) -> None:
     plan = flows(Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,) if way == "returned" else ()))

@@ -30,6 +30,20 @@ def test_the_victim_goes_the_way_that_it_goes_alone(remote: bool) -> None:
     assert victim_flow(workload).name not in {flow.name for flow in flows(workload)}
 
 
+def test_a_victim_is_one_plain_queue_pair_that_starves_for_seconds_before_it_fails() -> None:
+    alone = victim(1024, remote=True)
+    assert (alone.qp_type, alone.opcode, alone.qps, alone.mtu) == (QpType.RC, Opcode.WRITE, 1, 1024)
+    assert (alone.messages, alone.bytes_outstanding, alone.offered_bps) == ((65536,), 1 << 20, 0)
+    assert 4.096e-6 * 2**alone.timeout * alone.retry_cnt == pytest.approx(1.88, abs=0.01)
+    assert victim(1024, remote=True, offered_bps=8).offered_bps == 8
+
+
+def test_a_victim_on_the_other_rail_goes_the_way_of_the_second_pair_of_ports() -> None:
+    workload = Workload(rails=2)
+    _first, second = flows(workload)
+    assert victim_flow(workload, other_rail=True) == dataclasses.replace(second, label=NAME)
+
+
 @pytest.mark.parametrize(
     ("workload", "possible"),
     [

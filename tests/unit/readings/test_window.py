@@ -12,7 +12,7 @@ from collie.readings.policy import WindowPolicy
 from collie.readings.samples import parse_sample
 from collie.workloads.plan import streams
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
-from tests.support.recorded_runs import PAUSE_AT_3, PERIOD, RDMA, b_with, host, measure, steady, unidirectional
+from tests.support.recorded_runs import PAUSE_AT_3, PERIOD, RDMA, Bytes, b_with, host, measure, steady, unidirectional
 
 
 def test_a_write_is_counted_at_the_requester_and_attributed_to_the_responder() -> None:
@@ -126,6 +126,33 @@ def test_a_sample_of_the_protocol_is_read() -> None:
     )
     assert sample.host.device_cpu_seconds == 0.125
     assert parse_sample({"clock": 1, "clock_end": 1, "counters": {}}, 0.0).engine is None
+
+
+@pytest.mark.parametrize("name", ["clock", "clock_end"])
+@pytest.mark.parametrize(("clock", "possible"), [(0, True), (0.5, True), (1e12, True), (-0.1, False), (1.1e12, False)])
+def test_a_sample_has_the_time_of_a_monotonic_clock(name: str, clock: float, possible: bool) -> None:
+    raw = {"clock": clock, "clock_end": clock, "counters": {}}
+    if possible:
+        assert parse_sample(raw, 7.0).clock == pytest.approx(clock)
+        return
+    with pytest.raises(ValueError, match=f"^{name} is .* which no monotonic clock shows"):
+        parse_sample({**raw, "clock": 1.0, "clock_end": 1.0, name: clock}, 7.0)
+
+
+def test_the_worked_example_of_a_window() -> None:
+    """The docstring of `collie.readings`. What happens before the first sample after the warm-up does not count."""
+
+    def since_warm_up(rate: float) -> Bytes:
+        return lambda t: rate * t if t >= 0.5 else 0.0
+
+    a = host(50.0, {"a-b/requester": since_warm_up(1200e6)}, delay=0.0, samples=9)
+    pause: dict[str, dict[str, Bytes | None]] = {"ethtool": {"pause_3": since_warm_up(2000)}}
+    b = host(9000.0, {"a-b/responder": None}, delay=0.0, samples=9, counters=pause)
+    measured = measure(Workload(), a, b, WindowPolicy())
+    assert measured.window_seconds == pytest.approx(2.0 - 0.4)
+    assert measured.host("b").delivered_bps == pytest.approx(9.6e9)
+    assert measured.host("b").tx_pause_ratio == pytest.approx(0.002)
+    assert measured.stable
 
 
 def test_payload_both_ways_is_known_at_both_hosts() -> None:

@@ -9,7 +9,7 @@ import pytest
 from collie.detect.measurement import Latency, Measurement, Victim, cut_short
 from collie.readings.recording import Recording
 from collie.readings.samples import AgentSample
-from collie.readings.victim import victim_flow
+from collie.readings.victim import notes, victim_flow
 from collie.readings.window import measurement
 from collie.workloads.workload import Workload
 from tests.support.recorded_runs import BEGAN, CATALOG, POLICY, Bytes, host, measure, steady, unidirectional
@@ -69,6 +69,19 @@ def test_errors_of_the_victim_alone_are_not_the_workloads(
     assert measured.problems == (), "error counters are explained by completions, whoever's they are"
     said = () if whose is None else (f"host a: the victim's queue pair failed; the errors are {whose}",)
     assert measured.notes == said
+
+
+def test_a_victim_that_fails_at_the_end_of_the_window_is_noted() -> None:
+    a = host(50.0, {"a-b/requester": steady(1e6), "victim/requester": steady(1e6)})
+    a[-1:] = failing(a[-1:], "victim/requester")
+    assert notes({"a": a, "b": []}) == ("host a: the victim's queue pair failed; the errors are its own",)
+    assert notes({"a": a[:-1], "b": []}) == ()
+
+
+def test_one_failed_flow_of_several_shares_the_errors() -> None:
+    ends: dict[str, Bytes | None] = dict.fromkeys(("a-b/requester", "a-c/requester", "victim/requester"))
+    a = failing(host(50.0, ends), "victim/requester", "a-b/requester")
+    assert notes({"a": a}) == ("host a: the victim's queue pair failed; the errors are its own and the workload's",)
 
 
 def test_queues_that_run_empty_are_a_share_of_all_rounds_the_victims_among_them() -> None:
