@@ -44,18 +44,6 @@ def likeness(first: Signature | None, second: Signature | None) -> float:
     return _cosine(_heights(first), _heights(second))
 
 
-def overlap(first: Signature | None, second: Signature | None) -> float:
-    """Return the share of the smaller movement that the larger one contains, 0 to 1. 1 if either did not move.
-
-    A workload with two causes moves the counters of both, so each cause alone is contained in it.
-    """
-    ours, theirs = dict(first.raised if first else ()), dict(second.raised if second else ())
-    smaller = min(math.fsum(ours.values()), math.fsum(theirs.values()))
-    if smaller <= 0:
-        return 1.0
-    return math.fsum(min(height, theirs.get(name, 0.0)) for name, height in ours.items()) / smaller
-
-
 def contained(part: Signature | None, whole: Signature | None) -> float:
     """Return the share of one run's movement that another run shows, too, 0 to 1. 0 if nothing moved."""
     heights = dict(whole.raised if whole else ())

@@ -83,6 +83,15 @@ def test_a_sibling_that_carries_its_load_says_how_long_messages_take() -> None:
     assert known() is None
 
 
+def test_a_sibling_with_several_partners_carries_its_load_if_the_load_of_each_arrives() -> None:
+    """A space can keep the partners in its siblings."""
+    incast = Workload(offered_bps=10**10, requesters=3)
+    for bps, carries in ((3e10, True), (2e10, False)):
+        bounds = Bounds(lambda _workload: LINE, Calibration(), lambda workload: workload)
+        bounds.learn(incast, {"b": Bound(bps, 1e6, "plain sibling", latency=Latency(1e-6, 3e-6))})
+        assert (bounds.tightest(incast).latency is not None) is carries
+
+
 def test_latency_lies_between_that_of_less_and_of_more_traffic() -> None:
     bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
     workload = Workload(messages=(4096,), offered_bps=10**10)

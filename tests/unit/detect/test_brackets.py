@@ -95,6 +95,7 @@ def test_what_nothing_measured_tells_is_open(size: int) -> None:
     assert range_of(plain((size,), (8, 128)), larger) == Range(None, 50e9)
     nothing = [(plain((64,), (8, 128)), 0.0)]
     assert range_of(plain((size,), (8, 128)), nothing) == Range()
+    assert range_of(plain((size,), (8, 128)), nothing + larger) == Range(None, 50e9)
     deeper = [(plain((size,), (16, 128)), 50e9)]
     assert range_of(plain((size,), (8, 128)), deeper) == Range(None, 50e9)
 

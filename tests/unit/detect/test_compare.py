@@ -181,7 +181,7 @@ def test_confidence_is_the_chance_that_no_disturbance_made_the_pairs(after: RunR
 
 def test_one_disturbed_run_is_no_alarm() -> None:
     comparison, _ = drive(always(healthy()), [pausing(0.2), *always(healthy())])
-    assert comparison.change is Change.HEALTHY
+    assert (comparison.change, comparison.reason) == (Change.HEALTHY, "fine"), "not that of the disturbed run"
     comparison, _ = drive([healthy(), *always(pausing(0.2))], always(pausing(0.2)))
     assert comparison.change is Change.STILL
 

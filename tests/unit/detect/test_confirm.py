@@ -127,5 +127,7 @@ def test_the_odds_sum_over_all_courses() -> None:
     assert found.runs == pytest.approx(2 + 2 * 0.8 * 0.2)
 
 
-def test_strays_as_frequent_as_the_anomalies_confirm_nothing() -> None:
-    assert odds(rule(POLICY, 0.6), 1.0).confirmed == 0.0
+@pytest.mark.parametrize("stray", [POLICY.show_rate, 0.9])
+def test_strays_as_frequent_as_the_anomalies_confirm_nothing_and_a_normal_run_ends_the_attempt(stray: float) -> None:
+    assert odds(rule(POLICY, stray), 1.0).confirmed == 0.0
+    assert odds(rule(POLICY, stray), 0.0).runs == 1.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collie.detect.bounds import NOTHING_EXPECTED, UNBOUNDED
-from collie.detect.judge import judge
+from collie.detect.judge import is_sound, judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
 from collie.detect.symptom import Symptom, Verdict
 from collie.detect.thresholds import Loss, Thresholds
@@ -104,6 +104,31 @@ def test_pause_that_no_host_sends_is_network_congestion() -> None:
     found = verdict(measurement(rx_pause=0.2))
     assert found.is_inconclusive
     assert "congested" in found.reason
+
+
+def test_a_run_that_was_stopped_early_is_judged_by_the_pause_that_it_sent_for_some_time() -> None:
+    """Its throughput may still have been growing, and frames may come from the start-up."""
+    stopped = replace(measurement(10e9, 1e6, tx_pause=0.25), stopped="host b sends pause for 0.5 s")
+    assert (verdict(stopped).symptom, verdict(stopped).severity) == (Symptom.PAUSE, 0.25)
+    assert "missing" not in verdict(stopped).reason
+    frames = replace(measurement(10e9, 1e6, tx_pause=None), stopped="host b sends 10 Gbit/s")
+    sent = replace(frames, hosts=(frames.hosts[0], replace(frames.hosts[1], tx_pause_frames=40.0)))
+    assert verdict(sent).is_inconclusive
+    assert verdict(sent).reason == "stopped early: host b sends 10 Gbit/s"
+
+
+@pytest.mark.parametrize(
+    ("found", "sound"),
+    [
+        (measurement(1e9, 1e5), True),  # no bound is known
+        (measurement(stable=False), False),
+        (measurement(health=GeneratorHealth(False, "no CPU")), False),
+        (measurement(tx_pause=0.25), False),
+        (measurement(problems=("link went down",)), False),
+    ],
+)
+def test_a_run_is_sound_if_it_was_stable_and_driven_and_shows_nothing(found: Measurement, sound: bool) -> None:
+    assert is_sound(Workload(), found, Thresholds()) is sound
 
 
 def test_low_throughput_needs_both_rates_low() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collie.detect.bounds import Bound
-from collie.detect.judge import judge
+from collie.detect.judge import can_be_late, judge
 from collie.detect.measurement import GeneratorHealth, Latency, Measurement
 from collie.detect.symptom import Symptom, Verdict
 from collie.detect.thresholds import Thresholds
@@ -75,6 +75,25 @@ def test_loopback_beside_other_traffic_is_not_compared() -> None:
     assert verdict(replace(late, latency={"a-b": Latency(1e-3, 2e-3)}), looped).symptom is Symptom.LATENCY
 
 
+def test_loopback_that_is_all_the_traffic_is_compared() -> None:
+    looped = LOAD.with_(loopback=True, remote=False)
+    hosts = (replace(measurement(9.95e9, 0.995e6).hosts[1], host="a"),)
+    found = Measurement(hosts, 4.0, latency={"a-a": Latency(1e-3, 2e-3)})
+    assert verdict(found, looped).symptom is Symptom.LATENCY
+
+
+def test_latency_can_be_wrong_only_if_some_message_waits_and_the_load_is_carried() -> None:
+    def can(found: Measurement, workload: Workload = LOAD) -> bool:
+        return can_be_late(workload, found, Thresholds())
+
+    late = of("a-b", 10e-6, 300e-6)
+    assert can(late)
+    assert not can(of("a-b", 10e-6, 20e-6))
+    assert not can(late, Workload())
+    assert not can(late, Workload(offered_bps=11 * 10**9))
+    assert not can(replace(late, stopped="host b sends pause for 0.5 s"))
+
+
 def test_every_flow_into_a_host_must_carry_its_load() -> None:
     looped = replace(LOAD, loopback=True)
     starved = replace(measurement(12e9, 1.2e6), latency={"a-b": Latency(1e-3, 2e-3)})
@@ -97,3 +116,8 @@ def test_nothing_completes_for_long_is_a_stall() -> None:
     assert (found.symptom, found.severity) == (Symptom.STALL, 0.25)
     assert "nothing completes on flow a-b for 1 s, 25% of the window" in found.reason
     assert verdict(of("a-b", 10e-6, 30e-6, stall=0.4)).is_normal
+    longer = verdict(of("a-b", 10e-6, 30e-6, stall=5.0))  # it began before the window of 4 s
+    assert (longer.severity, "nothing completes on flow a-b for 5 s, 100% of the window" in longer.reason) == (
+        1.0,
+        True,
+    )

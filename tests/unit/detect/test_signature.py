@@ -6,7 +6,16 @@ import pytest
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.measurement import HostMeasurement, Measurement
-from collie.detect.signature import Ordinary, Signature, likeness, same_cause
+from collie.detect.signature import (
+    Levels,
+    Ordinary,
+    Signature,
+    contained,
+    likeness,
+    mean_signature,
+    same_cause,
+    same_counters,
+)
 
 CATALOG = Catalog(
     "test",
@@ -38,12 +47,22 @@ def test_raised_is_what_nearly_no_healthy_run_reads_per_packet() -> None:
     raised = ordinary.levels.signature(reading(misses=4 * 2e5, stalls=1e4)).raised
     assert [name for name, _ in raised] == ["misses"]
     assert raised[0][1] == pytest.approx(2.0, abs=0.1)
+    assert ordinary.levels.signature(reading(misses=1.1 * 2e5, stalls=1e4)) == Signature(()), "it varies by as much"
     assert ordinary.levels.signature(reading(packets=1e7, misses=4 * 2e5, stalls=1e4)) == Signature(())
 
 
 def test_the_counter_furthest_above_ordinary_comes_first() -> None:
     raised = used_to(*HEALTHY).levels.signature(reading(misses=4 * 2e5, stalls=64 * 2e4)).raised
     assert [name for name, _ in raised] == ["stalls", "misses"]
+
+
+def test_counters_that_are_equally_high_are_in_the_order_of_their_names() -> None:
+    """Otherwise the highest counter, which decides whether two runs have one cause, would depend on chance."""
+    raised = tuple((name, 2.0) for name in ("drops", "errors", "misses", "stalls", "waits"))
+    assert mean_signature([Signature(raised[::-1])]) == Signature(raised)
+    levels = Levels(dict.fromkeys(("stalls", "misses"), 1e-3), ("rx_packets",))
+    alike = levels.signature(reading(misses=4e3, stalls=4e3)).raised
+    assert [name for name, _ in alike] == ["misses", "stalls"]
 
 
 def test_few_healthy_runs_and_unknown_counters_do_not_discriminate() -> None:
@@ -87,3 +106,23 @@ def test_runs_have_one_cause_when_the_same_counter_is_highest_and_most_move_alik
 ) -> None:
     assert same_cause(MISSES, other, elsewhere=False) is same_cause(other, MISSES, elsewhere=False) is here
     assert same_cause(MISSES, other, elsewhere=True) is elsewhere
+
+
+def test_the_mean_counts_a_run_that_does_not_raise_a_counter_and_leaves_out_what_is_hardly_raised() -> None:
+    runs = [Signature((("misses", 4.0), ("stalls", 0.5))), Signature((("misses", 2.0), ("drops", 8.0)))]
+    assert mean_signature(runs) == Signature((("drops", 4.0), ("misses", 3.0)))
+
+
+def test_a_movement_is_contained_in_one_that_is_as_high_in_the_same_counters() -> None:
+    both = Signature((("misses", 5.0), ("drops", 4.0), ("stalls", 2.0)))
+    assert contained(MISSES, both) == 1.0
+    assert contained(both, MISSES) == pytest.approx(7 / 11)
+    assert contained(MISSES, Signature((("misses", 2.5), ("drops", 9.0)))) == pytest.approx(2.5 / 7)
+    assert contained(MISSES, None) == contained(None, MISSES) == contained(Signature(), MISSES) == 0.0
+
+
+def test_counters_of_one_workload_moved_alike_or_not_or_not_at_all() -> None:
+    assert same_counters(MISSES, Signature((("misses", 4.0),))) is True
+    assert same_counters(MISSES, Signature((("drops", 5.0),))) is False
+    assert same_counters(MISSES, Signature()) is same_counters(Signature(), MISSES) is False
+    assert same_counters(Signature(), Signature()) is None
