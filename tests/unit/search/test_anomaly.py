@@ -123,6 +123,15 @@ def test_an_anomaly_has_the_figures_of_its_simplest_workload_and_keeps_those_tha
     assert found.reduced_to(simpler, None) == replace(found, workload=simpler)
 
 
+def test_an_anomaly_whose_explanation_was_contradicted_claims_none_of_it() -> None:
+    unexplained = finding(complete=False)
+    mfs = Mfs((Condition("loopback", Op.EQUAL, True),))
+    explained = replace(
+        unexplained, mfs=mfs, complete=True, trials=9, passed=8, confidence=0.8, fresh_runs=9, fresh_shows=8
+    )
+    assert explained.without_explanation() == replace(unexplained, revised=(mfs,))
+
+
 def limits(feature: str, low: int, high: int) -> list[Condition]:
     return [Condition(feature, Op.AT_LEAST, low), Condition(feature, Op.AT_MOST, high)]
 

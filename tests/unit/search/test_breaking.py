@@ -11,7 +11,7 @@ from collie.search.breaking import broken
 from collie.workloads.dimension import Vector
 from collie.workloads.feature import Condition, Mfs, Op, feature_value
 from collie.workloads.space import Space
-from collie.workloads.workload import Direction, Opcode, QpType, Workload
+from collie.workloads.workload import EVEN, Direction, Opcode, QpType, Workload
 
 SPACE = load_space("nsdi22")
 
@@ -102,3 +102,10 @@ def test_messages_of_one_size_are_never_paired() -> None:
     control = broken(single.base, Mfs((condition,)), condition, single)
     assert control is not None
     assert control.messages == (64,)
+
+
+def test_where_messages_do_not_vary_more_entries_make_segments_shorter() -> None:
+    fixed = SPACE.narrowed({"messages": (65536,), "sge_split": EVEN}, {})
+    condition = Condition("max_segment_bytes", Op.AT_LEAST, 32768)
+    control = broken(fixed.base, Mfs((condition,)), condition, fixed)
+    assert control == fixed.base.with_(sge_count=max(fixed.dimensions["sge_count"].candidates()))

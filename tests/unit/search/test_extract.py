@@ -465,3 +465,12 @@ def test_the_simplest_workload_is_one_that_shows_it_on_a_set_up_of_its_own(most_
         answered(extraction.questions(), lambda workload: SHOWS if mfs.covers(workload) else NORMAL)
         answered(extraction.claims(), lambda workload: SHOWS if alone.covers(workload) else NORMAL)
     assert alone.covers(extraction.result().workload)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_the_questions_end_at_the_limit_of_runs(measured: bool) -> None:
+    mfs, workload = planted_at(3)
+    runs = [(workload, SHOWS)] if measured else []
+    around = Surroundings(SPACE, Noise(), never, lambda: runs)
+    extraction = MfsExtraction(workload, Symptom.PAUSE, Extraction(most_runs=6), around)
+    assert len(answered(extraction.questions(), lambda each: SHOWS if mfs.covers(each) else NORMAL)) == 6

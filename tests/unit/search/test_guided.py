@@ -13,6 +13,8 @@ from collie.content.spaces import load_space
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.search.guided import Encoder, Guided
 from collie.search.strategy import Answer, ProposalOutcome
+from collie.workloads.dimension import Ordered, Vector
+from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, QpType, Workload
 
@@ -135,3 +137,91 @@ def test_features_are_positions_and_choices() -> None:
     assert plain.shape == wide.shape == (encoder.width,)
     assert (plain != wide).sum() == 2
     assert wide.max() <= 1
+
+
+@pytest.mark.parametrize("name", [name for name, each in SPACE.dimensions.items() if isinstance(each, Ordered)])
+def test_the_position_of_a_value_rises_from_one_end_of_its_ladder_to_the_other(name: str) -> None:
+    dimension = SPACE.dimensions[name]
+    assert isinstance(dimension, Ordered)
+    encoder = Encoder(Space("one", {name: dimension}))
+    places = [float(encoder.encode(Workload().with_(**{name: step}))[1]) for step in dimension.ladder]
+    assert places[0] == 0.0
+    assert places[-1] == pytest.approx(1.0)
+    assert places == sorted(set(places))
+
+
+def test_the_features_of_messages_are_their_ends_and_mean_and_spread() -> None:
+    messages = SPACE.dimensions["messages"]
+    assert isinstance(messages, Vector)
+    encoder = Encoder(Space("one", {"messages": messages}))
+    small, large = messages.element.ladder[0], messages.element.ladder[-1]
+
+    def features(*sizes: int) -> list[float]:
+        return [float(feature) for feature in encoder.encode(Workload(messages=sizes))]
+
+    assert features(small, large, large) == pytest.approx([1, 0, 0, 1, 1, 2 / 3, 4 / 9, 1])
+    assert features(large, small, large) == features(small, large, large)
+    assert features(large) == pytest.approx([1, 1, 1, 1, 1, 1, 1, 0])
+
+
+@pytest.mark.parametrize("per_message", [True, False])
+def test_a_counter_is_driven_that_moves_only_per_second_or_only_per_message(per_message: bool) -> None:
+    def moving(workload: Workload) -> Measurement:
+        messages = 1e11 / 8 / workload.mean_message_bytes
+        readings: dict[str, float | None] = {"icm_cache_miss": 1e4 if per_message else messages}
+        return Measurement((HostMeasurement("b", delivered_bps=1e11, counters=readings),), 5.0)
+
+    search, driven = guided(), set[str | None]()
+    for _ in range(80):
+        workload = search.ask()
+        driven.add(search.driven)
+        search.tell(workload, Answer(ProposalOutcome.MEASURED, moving(workload)))
+    assert driven == {None, "icm_cache_miss"}
+
+
+def test_random_starts_prefer_the_ends_of_a_ladder() -> None:
+    """Limits are exceeded there."""
+    search = guided()
+    starts = [search.ask() for _ in range(412)][12:]  # without answers, no goal follows
+    for name in ("send_wq_depth", "recv_wq_depth"):
+        dimension = SPACE.dimensions[name]
+        assert isinstance(dimension, Ordered)
+        ends = {*dimension.ladder[:2], *dimension.ladder[-2:]}
+        assert sum(start.get(name) in ends for start in starts) > 0.45 * len(starts)
+
+
+def test_some_proposals_are_driven_by_no_counter_after_the_starts() -> None:
+    search = guided()
+    proposals(search, 60)
+    driven = []
+    for _ in range(60):
+        search.ask()
+        driven.append(search.driven)
+    assert 0 < driven.count(None) < 40
+
+
+def test_on_a_set_up_the_plain_traffic_that_fits_comes_first_and_nothing_else_while_other_plain_traffic_is_left() -> (
+    None
+):
+    search = guided()
+    on = SetUp(SPACE.base)
+    asked = [plain for plain in (search.ask_on(on) for _ in range(12)) if plain is not None]
+    assert {workload.qp_type for workload in asked} == {QpType.RC}
+    assert len(set(asked)) == len(asked)
+    rest = [search.ask() for _ in range(12 - len(asked))]
+    assert QpType.RC not in {workload.qp_type for workload in rest}
+    assert search.ask_on(on) is not None
+
+
+def test_on_a_set_up_only_counters_of_its_transport_are_driven() -> None:
+    """Misses move on RC alone."""
+    search = guided()
+    proposals(search, 60)
+    for kind, driven in ((QpType.UC, False), (QpType.RC, True)):
+        counters = set()
+        for _ in range(20):
+            workload = search.ask_on(SetUp(SPACE.base.with_(qp_type=kind)))
+            assert workload is not None
+            assert workload.qp_type is kind
+            counters.add(search.driven)
+        assert ("icm_cache_miss" in counters) is driven

@@ -139,6 +139,7 @@ def test_a_second_cause_takes_a_third_of_what_the_first_one_leaves(severity: flo
 
 def test_the_reduced_workload_keeps_what_the_set_names() -> None:
     assert reduced(COVERED, OUTER, SPACE) == SPACE.base.with_(loopback=True, qps=512)
+    assert reduced(COVERED, Mfs(()), SPACE) == COVERED, "an empty set covers nothing"
 
 
 def test_nothing_that_is_free_stays_unplain_in_the_reduced_workload() -> None:
@@ -148,3 +149,5 @@ def test_nothing_that_is_free_stays_unplain_in_the_reduced_workload() -> None:
     for workload in filter(SPACE.allows, covered):
         alone = reduced(workload, OUTER, SPACE)
         assert reduced(alone, OUTER, SPACE) == alone
+        assert OUTER.covers(alone)
+        assert SPACE.allows(alone)

@@ -10,7 +10,7 @@ import pytest
 from collie.content.spaces import load_space
 from collie.search.limits import CandidateLimits
 from collie.workloads.feature import Condition, Op
-from collie.workloads.workload import QpType
+from collie.workloads.workload import Memory, QpType
 
 SPACE = load_space("nsdi22")
 
@@ -51,3 +51,17 @@ def test_a_limit_on_a_product_reaches_no_farther_than_the_runs_that_show_the_ano
     ran = [finding, finding.with_(qps=12), finding.with_(qps=8)]
     shown = np.array([limits.coordinates(workload) for workload in ran])
     assert limits.conditions(chosen, shown) == [Condition("nic_mrs", Op.AT_LEAST, 12288)]
+
+
+@pytest.mark.parametrize(
+    ("here", "peer", "least", "most"), [(1, 1, (1, 2), ()), (1, 0, (1,), (1,)), (0, 0, (), (1, 0))]
+)
+def test_an_explanation_can_need_the_memory_of_both_hosts_of_one_or_of_none(
+    here: int, peer: int, least: tuple[int, ...], most: tuple[int, ...]
+) -> None:
+    kinds = (Memory.DRAM, Memory.GPU)
+    finding = SPACE.base.with_(memory=kinds[here], peer_memory=kinds[peer], numa_node=here, peer_numa_node=peer)
+    limits = CandidateLimits(SPACE, finding).limits
+    for feature in ("gpu_hosts", "far_hosts"):
+        found = {limit.op: limit.values for limit in limits if limit.feature == feature}
+        assert (found.get(Op.AT_LEAST, ()), found.get(Op.AT_MOST, ())) == (least, most)
