@@ -125,3 +125,21 @@ def test_measurements_on_real_pairs_are_replayed_in_their_order() -> None:
     one.drive({lane: turns(2, heard) for lane in one.lanes})
     assert heard == [2, 3, 1, 4]
     pairs.close()
+
+
+def test_the_purpose_of_the_next_run_is_known_while_it_is_on_record() -> None:
+    """A resume with a larger budget takes its steps from the record."""
+    store = MemoryStore(HEADER)
+    one = track(fakes(1), store)
+    assert one.next_purpose is None
+    one.drive({lane: turns(2, []) for lane in one.lanes})
+    again = track(fakes(1), store)
+    seen = []
+
+    async def looking() -> None:
+        for _ in range(3):
+            seen.append((again.replaying, again.next_purpose))
+            await RunRequest(PLAIN, "search")
+
+    again.drive({lane: looking() for lane in again.lanes})
+    assert seen == [(True, "search"), (True, "search"), (False, None)]

@@ -345,3 +345,22 @@ def test_plain_traffic_that_others_outpace_has_a_victim_all_the_same() -> None:
     assert {anomaly.symptom for anomaly in found.anomalies} == {Symptom.VICTIM_LOSS}
     verdicts = [record.verdict for record in store.runs() if record.verdict is not None]
     assert not any(verdict.is_inconclusive for verdict in verdicts)
+
+
+def test_every_judged_run_of_the_search_counts_for_its_reliability() -> None:
+    store = MemoryStore(HEADER)
+    summary = search(FakeTestbed(), budget=Budget(runs=40), store=store)
+    assert summary.trust is not None
+    assert summary.trust.judged_runs == sum(record.purpose == "search" for record in store.runs()) > 20
+
+
+def test_what_showed_on_a_set_up_that_was_made_anew_is_found_and_needs_no_earlier_phase() -> None:
+    class Anew(FakeTestbed):
+        def measure(
+            self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+        ) -> RunResult:
+            result = super().measure(workload, run, watch, on)
+            return replace(result, anew=True) if isinstance(result, Measured) else result
+
+    summary = search(Anew((Planted(LOOPBACK),)), budget=Budget(runs=60))
+    assert [(anomaly.mfs, anomaly.history) for anomaly in summary.anomalies] == [(LOOPBACK, ())]

@@ -21,7 +21,7 @@ from collie.detect.measurement import HostMeasurement, Measurement, Sample, cut_
 from collie.detect.thresholds import Thresholds
 from collie.errors import PortShared, UsageError
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
-from collie.ports import CampaignHeader, ForeignUse, Measured
+from collie.ports import CampaignHeader, ForeignUse, Measured, SetupFailed
 from collie.search.recipe import Recipe, StrategyName
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
@@ -261,3 +261,10 @@ def test_the_record_says_what_is_left_and_a_plain_simulation_has_none() -> None:
     stuck = record_of(Guard(), {"lab-a": 2})
     assert stuck is not None
     assert stuck.left_behind
+
+
+def test_a_run_without_a_measurement_tells_nothing_of_pause() -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    guard.account(guard.usage(SetupFailed("qp timeout", "no answer", 3.0)))
+    assert guard.sent() is None
+    assert not guard.has_pause_reading

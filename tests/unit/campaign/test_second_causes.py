@@ -274,3 +274,13 @@ def triage_with_one_explained(store: MemoryStore | None = None) -> tuple[Triage,
     anomaly = ConfirmedAnomaly(base, run.verdict, run.result.measurement, replace(found, mfs=LOOPBACK, complete=True))
     triage.explained(anomaly)
     return triage, anomaly
+
+
+def test_two_anomalies_whose_sets_hold_each_other_are_one_if_their_counters_are_alike() -> None:
+    triage, explained = triage_with_one_explained()
+    again = ConfirmedAnomaly(
+        FIRST, explained.verdict, explained.measurement, replace(explained.anomaly, id="a2", workload=FIRST)
+    )
+    assert triage.same_set(again) is explained
+    again.anomaly = replace(again.anomaly, mfs=SGES)  # neither set holds the other's workload
+    assert triage.same_set(again) is None

@@ -129,3 +129,9 @@ def test_a_set_up_that_an_earlier_phase_ended_is_made_again_and_said_so() -> Non
     assert [(each.set_up, each.number) for each in phases if each] == [(1, 1), (1, 2), (2, 1)]
     assert [each.apart for each in phases if each] == ["", "", "an earlier phase ended the set-up before"]
     assert testbed.on[-1] == (SEND, SetUp(MANY))
+
+
+def test_workloads_that_are_measured_together_share_set_ups() -> None:
+    testbed = Watched()
+    bench(testbed).measure_together([MANY, SEND, NARROW])
+    assert testbed.on[:3] == [(MANY, SetUp(MANY)), (SEND, SetUp(MANY, (MANY,))), (NARROW, SetUp(NARROW))]
