@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from collie.advise.box import closest
+from collie.advise.box import Box, BoxRule, closest
 from collie.advise.check import check
+from collie.advise.effort import Effort
 from collie.advise.overlap import with_margin
 from collie.advise.solver import find
 from collie.app.checks import Collection
@@ -16,7 +17,7 @@ from collie.report.terminal.advice import render_advice
 from collie.workloads.application import Application, Sizes, Traffic
 from collie.workloads.constraint import HostLimits
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Direction, Opcode, QpType, Workload
+from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
 from tests.support.applications import SPACE, known, traffic
 
 MANY = Condition("qps", Op.AT_LEAST, 128)
@@ -229,3 +230,42 @@ def test_a_product_of_two_ranges_is_decided_by_halving(regions: int, exists: boo
 
     assert (found is not None and found.qps * found.mrs_per_qp == regions) is exists
     assert (found is None) is not exists
+
+
+def test_each_value_without_an_order_that_is_given_up_costs_as_much() -> None:
+    kind = traffic(opcode=(Opcode.WRITE, Opcode.SEND, Opcode.READ))
+
+    for harmful, lost in (((Opcode.READ,), 1), ((Opcode.SEND, Opcode.READ), 2)):
+        condition = Condition("opcode", Op.ONE_OF, harmful)
+        (hit,) = check(Application("app", "", SPACE, (kind,)), [known("some", condition)]).hits
+        (change,) = hit.changes
+        assert change.after == tuple(each for each in kind.values["opcode"] if each not in harmful)
+        assert change.steps == 4 * lost
+        assert change.share_lost == pytest.approx(lost / 3)
+
+
+def test_the_margin_of_a_product_is_at_most_a_factor_of_two() -> None:
+    for value, wider in ((1, 1), (3, 2), (160, 80)):
+        coarse = known("coarse", Condition("total_qps", Op.AT_LEAST, value), is_coarse=True)
+        assert with_margin(coarse, SPACE).mfs.conditions[0].value == wider
+
+
+def test_conditions_that_exclude_each_other_are_hit_by_nothing() -> None:
+    one, both = Condition("gpu_hosts", Op.EQUAL, 1), Condition("gpu_hosts", Op.EQUAL, 2)
+    kind = traffic(memory=tuple(Memory), peer_memory=tuple(Memory))
+
+    assert find(kind, SPACE, Mfs((one,)), Workload()) is not None
+    assert find(kind, SPACE, Mfs((one, both)), Workload(), Effort(1000)) is None
+
+
+def test_values_that_break_a_rule_are_removed_from_every_field_that_it_reads() -> None:
+    rule = BoxRule(frozenset({"qps", "messages"}), lambda w: w.qps >= 8 and max(w.messages) <= 1024, frozenset({"qps"}))
+    sizes = (64, 1024, 65536)
+    box = Box(Workload(), {"qps": range(1, 17), "mtu": (1024, 4096)}, (sizes, sizes), frozenset({"qps", "mtu"}))
+
+    tightened = box.tightened(rule)
+
+    assert tightened.values == {"qps": range(8, 17), "mtu": (1024, 4096)}
+    assert tightened.sizes == ((64, 1024), (64, 1024))
+    of_qps = BoxRule(frozenset({"qps"}), lambda w: w.qps >= 8, frozenset({"qps"}))
+    assert box.tightened(of_qps).sizes == box.sizes
