@@ -229,10 +229,16 @@ class SingleRunSession:
         return self._judged(workload, result, verdict)
 
     def _judged(self, workload: Workload, result: RunResult, verdict: Verdict | None) -> JudgedRun:
-        bound = self._bounds.tightest(workload)
-        if not self._bounds.known(workload):  # then the verdict can rest on a sibling with more bytes in flight
-            bound = self._bounds.bracket(workload)[1] or bound
-        return JudgedRun(workload, self._bounds.sibling(workload), bound, result, verdict)
+        return JudgedRun(workload, self._bounds.sibling(workload), self._bound(workload, verdict), result, verdict)
+
+    def _bound(self, workload: Workload, verdict: Verdict | None) -> Bound:
+        """Return the bound by which the verdict is made, or the lowest one if the verdict has none."""
+        tightest, bps = self._bounds.tightest(workload), verdict.bound_bps if verdict is not None else None
+        if bps is not None:
+            known = (tightest, self._bounds.ceiling(workload))
+            # Otherwise siblings with fewer or more bytes in flight decided.
+            return next((bound for bound in known if bound.bps == bps), self._bounds.by_siblings(workload, bps))
+        return tightest if self._bounds.known(workload) else self._bounds.bracket(workload)[1] or tightest
 
     def calibrate(
         self, repeats: int, sizes: Sequence[int] = DENSE_SIZES, opcodes: Sequence[Opcode] = ()

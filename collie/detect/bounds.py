@@ -345,10 +345,12 @@ class Bounds:
         }
         between = range_of(own, ((each, bps) for each, bps in same_load.items() if each not in self._distrusted))
 
-        def bound(bps: float | None) -> Bound | None:
-            return None if bps is None else self._capped(workload, at_own_mtu(workload, bps, "plain sibling"))
+        low, high = (None if bps is None else self.by_siblings(workload, bps) for bps in (between.low, between.high))
+        return low, None if self.is_outpaced(workload) else high
 
-        return bound(between.low), None if self.is_outpaced(workload) else bound(between.high)
+    def by_siblings(self, workload: Workload, bps: float) -> Bound:
+        """Return the bound of a workload whose plain siblings give these bits/s."""
+        return self._capped(workload, at_own_mtu(workload, bps, "plain sibling"))
 
     def latency_bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
         """Return the ceiling with the shortest and with the longest latency that the plain sibling can have.

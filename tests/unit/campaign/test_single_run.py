@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from collie.campaign.sweep import point_of
 from collie.detect.bounds import UNBOUNDED, Bound
 from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Symptom
@@ -151,3 +152,24 @@ def test_one_workload_is_judged_against_its_sibling() -> None:
     assert judged.verdict.severity == pytest.approx(0.5)
     assert judged.bound.source == "plain sibling"
     assert judged.sibling.sge_count == 1
+
+
+class Halved(Boundless):
+    """A testbed whose plain traffic reaches half of the data sheet."""
+
+    def specification(self, workload: Workload) -> Bound:
+        return FakeTestbed(line_bps=2 * self.line_bps).specification(workload)
+
+
+def test_the_bound_of_a_run_is_that_of_its_verdict() -> None:
+    testbed = Halved((Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5),))
+    few, many = (SPACE.base.with_(sge_count=16, qps=qps) for qps in (2, 8))
+    session = bench(testbed)
+    of_few, of_many = session.measure_together([few])[0], session.measure_together([many])[0]
+    assert of_many.sibling not in testbed.measured, "the sibling with fewer bytes in flight decided"
+    for run in (of_few, of_many):
+        assert run.verdict is not None
+        assert run.verdict.reason == "host b receives 50 Gbit/s, the plain sibling gives 100 Gbit/s"
+        assert (run.bound.name, run.bound.bps) == ("plain sibling", run.verdict.bound_bps)
+        assert run.bound.pps == run.bound.bps / 8 / 4096
+        assert point_of(1, None, run).bound_ratio == pytest.approx(1.0 - run.verdict.severity)
