@@ -139,7 +139,7 @@ class _Run:
             return Verdict(Outcome.ANOMALOUS, text, symptom, severity, host, margin)
         decides = self.deficit > min(self.thresholds.throughput_deficit, severity) or self.deficit == severity > 0.0
         if decides and symptom is not Symptom.LOW_THROUGHPUT:
-            text += f" and {throughput_is_missing(self.deficit)}"
+            text += f" and {throughput_is_missing(self.deficit, self.bound.source)}"
         margin = margin if self.measurement.stable else 1.0
         return Verdict(Outcome.ANOMALOUS, text, symptom, min(1.0, max(severity, self.deficit)), host, margin)
 

@@ -138,9 +138,18 @@ def inconclusive(reason: str) -> Verdict:
     return Verdict(Outcome.INCONCLUSIVE, reason)
 
 
-def throughput_is_missing(share: float) -> str:
-    """Return the words of a throughput deficit: `64% of the throughput is missing`."""
+def throughput_is_missing(share: float, source: str = "plain sibling") -> str:
+    """Return the words of a throughput deficit: `64% of the throughput is missing`, as the plain sibling has it.
+
+    A `source` of bounds that the plain sibling can stay below is named: `throughput is 64% below the specification`.
+    """
+    if source in _CEILINGS:
+        return f"throughput is {_below(share, source)}"
     return f"{format_share(share)} of the throughput is missing"
+
+
+def _below(share: float, source: str) -> str:
+    return f"{format_share(share)} below the {source}"
 
 
 def severity_in_words(symptom: Symptom, severity: float, reason: str) -> str:
@@ -151,9 +160,14 @@ def severity_in_words(symptom: Symptom, severity: float, reason: str) -> str:
     missing = throughput_is_missing(severity)
     if symptom is Symptom.LOW_THROUGHPUT or missing in reason:
         return missing
+    if below := next((text for source in _CEILINGS if (text := _below(severity, source)) in reason), ""):
+        return below
     stated = _FIGURES.get(symptom, "").format(severity, share=format_share(severity))
     return stated if stated and stated in reason else f"severity {format_share(severity)}"
 
+
+_CEILINGS = ("specification", "offered load", "calibration")
+"""Sources of bounds that cost no run (`bounds.Bound`)."""
 
 _FIGURES = {
     Symptom.PAUSE: "{:.1%} of the time",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collie.detect.bounds import NOTHING_EXPECTED, UNBOUNDED
+from collie.detect.bounds import NOTHING_EXPECTED, UNBOUNDED, Bound
 from collie.detect.judge import is_sound, judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
 from collie.detect.symptom import Symptom, Verdict
@@ -66,11 +66,11 @@ def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
     ("found", "figure"),
     [
         (measurement(tx_pause=0.099), "9.9% of the time"),
-        (measurement(91e9, 9.1e6, tx_pause=0.029), "9.0% of the throughput is missing"),
+        (measurement(91e9, 9.1e6, tx_pause=0.029), "9.0% below the specification"),
         (measurement(70e9, 7e6, tx_pause=0.4), "40.0% of the time"),
-        (measurement(40e9, 4e6, tx_pause=0.25), "60% of the throughput is missing"),
+        (measurement(40e9, 4e6, tx_pause=0.25), "60% below the specification"),
         (measurement(40e9, 4e6), "60% of the throughput is missing"),
-        (measurement(88e9, 8.8e6, wrong_bytes=7), "12% of the throughput is missing"),
+        (measurement(88e9, 8.8e6, wrong_bytes=7), "12% below the specification"),
         (measurement(rnr=0.5), "50% of the messages"),
         (measurement(tx_pause=None, loss=0.0731), "7.31% of its packets"),
         (measurement(repeats=0.08), "8.0% of the packets"),
@@ -85,8 +85,25 @@ def test_the_severity_is_a_named_figure_of_the_reason(found: Measurement, figure
 
 
 def test_a_deficit_that_is_neither_anomalous_nor_the_severity_is_not_stated() -> None:
-    assert "missing" not in verdict(measurement(91e9, 9.1e6, tx_pause=0.2)).reason
-    assert "30% of the throughput is missing" in verdict(measurement(70e9, 7e6, tx_pause=0.4)).reason
+    assert "throughput" not in verdict(measurement(91e9, 9.1e6, tx_pause=0.2)).reason
+    assert "throughput is 30% below the specification" in verdict(measurement(70e9, 7e6, tx_pause=0.4)).reason
+
+
+@pytest.mark.parametrize(
+    ("source", "says", "figure"),
+    [
+        ("plain sibling", "60% of the throughput is missing", "60% of the throughput is missing"),
+        ("specification", "throughput is 60% below the specification", "60% below the specification"),
+        ("offered load", "throughput is 60% below the offered load", "60% below the offered load"),
+        ("calibration", "throughput is 60% below the calibration", "60% below the calibration"),
+    ],
+)
+def test_throughput_is_missing_against_the_sibling_or_a_bound_that_is_named(
+    source: str, says: str, figure: str
+) -> None:
+    judged = verdict(measurement(40e9, 4e6, tx_pause=0.25), Bound(100e9, 10e6, source, "2026-11-21"))
+    assert judged.reason == f"host b sends pause for 25.0% of the time and {says}"
+    assert judged.figure == figure
 
 
 def test_a_severity_that_the_reason_does_not_state_is_called_so() -> None:
@@ -182,7 +199,7 @@ STARVED_QP = GeneratorHealth(slowest_qp_share=0.02)
     ("found", "symptom", "why"),
     [
         (measurement(40e9, 4e6, rnr=0.4), Symptom.RNR_STORM, "turns 40% of the messages away"),
-        (measurement(40e9, 4e6, rnr=0.4, loss=0.1, tx_pause=None, rx_pause=None), Symptom.RNR_STORM, "60% of the"),
+        (measurement(40e9, 4e6, rnr=0.4, loss=0.1, tx_pause=None, rx_pause=None), Symptom.RNR_STORM, "60% below the"),
         (measurement(40e9, 4e6, repeats=0.3), Symptom.RETRANSMISSION, "30.0% of the packets"),
         (measurement(40e9, 4e6, health=STARVED_QP), Symptom.UNFAIRNESS, "does 98.0% less"),
         (measurement(health=STARVED_QP), Symptom.UNFAIRNESS, "slowest queue pair"),
