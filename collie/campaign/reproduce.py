@@ -215,6 +215,11 @@ class Reproduction:
             return False
         return True if answer is Reproduced.NO and self.answer is Reproduced.YES else None
 
+    def is_replaced(self, control: Trial) -> bool:
+        """Whether a control shows other symptoms as often as the anomaly must show its own."""
+        others = sum(verdict.is_anomalous for verdict in control.verdicts) - control.reproduced(self.symptom)
+        return others >= math.ceil(_SHARE_TO_REPRODUCE * len(control.verdicts))
+
     def _answer(self, trial: Trial) -> Reproduced:
         runs = len(trial.verdicts)
         if trial.reproduced(self.symptom) >= math.ceil(_SHARE_TO_REPRODUCE * runs):

@@ -32,16 +32,13 @@ def trial_lines(
 ) -> Iterator[TerminalLine]:
     """Yield the result of a reproduction. `changed` is None if the original testbed is not on record."""
     symptom = reproduction.symptom.words
-    refuted = sum(reproduction.explains(control) is False for control in reproduction.controls)
-    of_all = f"{refuted} of {format_count(len(reproduction.controls), 'control')}"
-    but = f", but it still shows in {of_all}: see below" if refuted else ""
-    yield TerminalLine(f"reproduced: {reproduction.answer}{but}", _STYLES[reproduction.answer])
+    yield TerminalLine(f"reproduced: {reproduction.answer}{_but(reproduction)}", _STYLES[reproduction.answer])
     yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
     yield from _set_up(reproduction)
     for verdict in reproduction.trial.verdicts:
         yield TerminalLine(f"    {verdict.outcome}: {verdict.reason}", "dim")
     yield from _how_bad(reproduction.trial)
-    yield from _otherwise(reproduction)
+    yield from _otherwise(reproduction.trial, reproduction)
     yield from _counters(reproduction)
     for control in reproduction.controls:
         value = differences(control.workload, reproduction.trial.workload)
@@ -49,6 +46,7 @@ def trial_lines(
         if reproduction.explains(control) is False:
             text = f"    still shows without {control.broken}: that condition does not explain it"
             yield TerminalLine(text, "bold yellow")
+        yield from _otherwise(control, reproduction)
         yield from _how_bad(control)
     if (alone := reproduction.alone) is not None:
         yield TerminalLine(f"on a set-up of its own: {symptom} in {_trial(alone, reproduction)}")
@@ -56,12 +54,23 @@ def trial_lines(
             yield TerminalLine(
                 "    it shows there, too: it needs no other set-up and no phase before it", "bold yellow"
             )
+        yield from _otherwise(alone, reproduction)
         yield from _how_bad(alone)
     for condition in reproduction.uncontrolled:
         yield TerminalLine(f"no value of the space breaks {condition} alone", "bold yellow")
     if reproduction.ended_by:
         yield TerminalLine(f"not all runs were made: {reproduction.ended_by}", "bold yellow")
     yield from _difference_lines(changed)
+
+
+def _but(reproduction: Reproduction) -> str:
+    """Return how the controls contradict, as they must be normal."""
+    controls = reproduction.controls
+    refuted = sum(reproduction.explains(control) is False for control in controls)
+    replaced = sum(reproduction.is_replaced(control) for control in controls)
+    doubts = {"it still shows": refuted, "another symptom shows": replaced}
+    said = [f"{text} in {count} of {format_count(len(controls), 'control')}" for text, count in doubts.items() if count]
+    return f", but {' and '.join(said)}: see below" if said else ""
 
 
 def _set_up(reproduction: Reproduction) -> Iterator[TerminalLine]:
@@ -107,11 +116,12 @@ def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
     return middle if least == most else f"{middle} ({least.removesuffix('%')} to {most})"
 
 
-def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:
-    others = {symptom: n for symptom, n in reproduction.trial.symptoms.items() if symptom is not reproduction.symptom}
+def _otherwise(trial: Trial, reproduction: Reproduction) -> Iterator[TerminalLine]:
+    others = {symptom: n for symptom, n in trial.symptoms.items() if symptom is not reproduction.symptom}
     if others:
         text = ", ".join(f"{symptom.words} in {count}" for symptom, count in others.items())
-        yield TerminalLine(f"not the same symptom: {text}", "bold yellow")
+        indent = "" if trial is reproduction.trial else "    "
+        yield TerminalLine(f"{indent}not the same symptom: {text}", "bold yellow")
 
 
 def _counters(reproduction: Reproduction) -> Iterator[TerminalLine]:

@@ -18,6 +18,7 @@ from collie.campaign.summary import Summary, Unconfirmed
 from collie.cli.main import cli
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import GeneratorHealth
+from collie.detect.reading import RunReading
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.terminal.findings import findings_table, next_steps
@@ -316,6 +317,22 @@ def test_a_reproduction_is_printed_with_its_controls(reproduction: Reproduction)
         "no value of the space breaks opcode == SEND alone",
         "what it was found on is not on record, so nothing can be said of what differs",
     ]
+
+
+@pytest.mark.parametrize(
+    ("stray", "headline"),
+    [(2, "reproduced: yes, but another symptom shows in 1 of 2 controls: see below"), (1, "reproduced: yes")],
+)
+def test_a_control_with_another_symptom_is_not_normal(reproduction: Reproduction, stray: int, headline: str) -> None:
+    (control,) = reproduction.controls
+    slow = RunReading(Verdict(Outcome.ANOMALOUS, "host b receives little", Symptom.LOW_THROUGHPUT, 0.5, "b"))
+    readings = (*(slow,) * stray, *control.readings[stray:])
+    found = replace(reproduction, controls=(control, replace(control, readings=readings)))
+    lines = render_trials("nsdi22-01", found).splitlines()
+    assert lines[0] == headline
+    told = f"without qps >= 64 (opcode WRITE and qps 8): pause in 0 of 3 runs, normal in {3 - stray}"
+    assert lines[lines.index(told) + 1] == f"    not the same symptom: low throughput in {stray}"
+    assert found.exit_code == 0
 
 
 def test_colour_is_left_out_on_request_and_put_in_for_a_terminal(
