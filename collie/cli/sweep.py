@@ -13,7 +13,7 @@ from collie.app import cases, inputs
 from collie.app.sweeps import SweepChoice, SweepRecord, Swept, as_json, read_sweep, run_sweep
 from collie.campaign.choice import SearchChoice
 from collie.cli import complete
-from collie.cli.base import CollieCommand
+from collie.cli.base import INTERRUPTED, CollieCommand, print_error
 from collie.cli.named import ANOMALY
 from collie.cli.options import (
     output_file,
@@ -91,8 +91,15 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     wanted = SweepChoice(
         options["x"], options["y"], base, tuple(fixes), options["halvings"], record, against.path if against else None
     )
-    with ConsoleProgress() as progress:
-        swept = run_sweep(ADAPTERS, choice, wanted, earlier, progress)
+    before = _version(record) if earlier is None else None  # without --resume it is of another sweep
+    try:
+        with ConsoleProgress() as progress:
+            swept = run_sweep(ADAPTERS, choice, wanted, earlier, progress)
+    except KeyboardInterrupt:
+        kept = f"; {record} keeps the points so far, repeat the command with --resume to go on"
+        text = f"interrupted{kept if _version(record) != before else ''}"
+        print_error(text, INTERRUPTED, as_json=options["output"] == "json")
+        return INTERRUPTED
     for path in paths:
         _write(swept, path, against)
     if options["output"] == "json":
@@ -140,6 +147,15 @@ def _earlier(record: Path, *, resume: bool) -> SweepRecord | None:
     if not record.exists():
         raise UsageError(f"there is no {record} to go on with; leave --resume out, or name the -o of that sweep")
     return read_sweep(record)
+
+
+def _version(record: Path) -> tuple[int, int] | None:
+    """Return what changes when a record is written, or None without one."""
+    try:
+        found = record.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _write(swept: Swept, path: Path, against: SweepRecord | None) -> None:

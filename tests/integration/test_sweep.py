@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from collie.cli.main import run
+from tests.integration.signals import heed_interrupts
 
 QPS = ["sweep", "--x", "qps=256..8192", "--fix", "message_bytes=512", "--noise", "0"]
 
@@ -60,6 +65,25 @@ def test_an_interrupted_sweep_repeats_no_point(capsys: pytest.CaptureFixture[str
     for halvings in ("0", "3"):  # the points of the halvings stay, as did their cliff
         assert run([*QPS, "-o", "a.svg", "--resume", "--halvings", halvings]) == 0
         assert json.loads(Path("a.json").read_text()) == whole
+
+
+def test_ctrl_c_says_how_to_go_on_if_points_are_kept() -> None:
+    # The record is written after every 16 points, and the rest takes seconds.
+    words = ["sweep", "--x", "qps=1..16384", "--y", "message_bytes=64..4MiB", "-o", "long.svg"]
+    sweep = subprocess.Popen(
+        [sys.executable, "-m", "collie", *words], stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
+    deadline = time.monotonic() + 60
+    while not Path("long.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    sweep.send_signal(signal.SIGINT)
+    _, stderr = sweep.communicate(timeout=30)
+    assert sweep.returncode == 130
+    said = "interrupted; long.json keeps the points so far, repeat the command with --resume to go on"
+    assert stderr.splitlines()[-1] == said
+    assert not Path("long.svg").exists()
+    assert run([*words, "--resume"]) == 0
 
 
 def test_two_sweeps_are_overlaid(capsys: pytest.CaptureFixture[str]) -> None:
