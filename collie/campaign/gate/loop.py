@@ -104,18 +104,21 @@ class Gate:
         )
 
     def _needed(self, shares: Shares) -> Budget | None:
-        """Return the budget for what this one did not reach, by the mean cost of what it did. None without a run."""
+        """Return the larger budget for what this one did not reach, by the mean cost of what it did.
+
+        Return None without a run. The last neighbour can exceed the share of the neighbours, by no more than a pair.
+        """
         if not self._runs:
             return None
         per_run = self._elapsed / self._runs
         done = [each for each in self._results if each.case.symptom and each.case not in self._cut]
         known = sum(each.elapsed_seconds for each in done)
         per_case = known / len(done) if done else per_run * _RUNS_PER_PAIR * self._rule(shares.of_replay).agreeing
-        search = per_run * self._runs_of_find(shares) / (1.0 - _NEIGHBOUR_SHARE)
+        search = per_run * (self._runs_of_find(shares) + _RUNS_PER_PAIR) / (1.0 - _NEIGHBOUR_SHARE)
         seconds = known + per_case * len(self._cut) + search
         if self.budget.runs is not None:
-            return Budget(runs=_rounded(seconds / per_run, _STEP_RUNS))
-        return Budget(float(_rounded(seconds, _STEP_SECONDS)))
+            return Budget(runs=_rounded(seconds / per_run, _STEP_RUNS, self.budget.runs))
+        return Budget(float(_rounded(seconds, _STEP_SECONDS, self.budget.seconds)))
 
     def _rule(self, share: float) -> PairRule:
         return rule_for(share, self._chances.differ, self._chances.false_negative_rate)
@@ -156,7 +159,8 @@ class Gate:
         except BudgetSpent as spent:
             if case.kind is CaseOrigin.NEIGHBOUR:  # neighbours are only samples, but each anomaly needs an answer
                 return False
-            self._cut.append(case)
+            if case.kind is not CaseOrigin.FOUND:  # no budget is sure to decide what a search by it finds
+                self._cut.append(case)
             text = f"{spent}, and too few pairs have been taken"
             comparison = Comparison(Change.INCONCLUSIVE, text, tuple(taken))
         self._results.append(CaseResult(case, comparison, share, self._elapsed - began))
@@ -335,5 +339,6 @@ def _is_within(space: Space, workload: Workload) -> bool:
     return space.allows(workload) and all(map(within, space.dimensions))
 
 
-def _rounded(amount: float, step: int) -> int:
-    return step * math.ceil(amount / step)
+def _rounded(amount: float, step: int, above: float) -> int:
+    """Return the least multiple of a step that reaches an amount and exceeds the budget that was not enough."""
+    return step * max(math.ceil(amount / step), math.floor(above / step) + 1)

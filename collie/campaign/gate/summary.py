@@ -49,7 +49,8 @@ class GateSummary:
         search_runs: number of runs of the search alone.
         search_seconds: testbed time of the search alone.
         paired: whether the baseline was measured, not read from its record.
-        needed: about the budget that decides every anomaly and leaves some to search. None if this one did.
+        needed: about the larger budget that decides every known anomaly and leaves a rest to search.
+            None if this one did.
     """
 
     results: tuple[CaseResult, ...]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from collie.campaign.gate.cases import CaseOrigin, Record
 from collie.campaign.gate.loop import PURPOSE
 from collie.detect.bounds import Bounds, Calibration
@@ -98,6 +100,31 @@ def test_a_budget_that_is_too_small_names_one_that_is_not() -> None:
     assert enough.search is not None
     assert enough.needed is None
     assert "--budget" not in render_gate_text(enough, CONTEXT)
+
+
+@pytest.mark.parametrize("known", [1, 2, 5])
+def test_the_budget_that_is_named_is_larger_and_enough(known: int) -> None:
+    cases = [case(f"a{sges}", MANY_SGES, sge_count=sges) for sges in range(8, 8 + known)]
+    named = set()
+    for budget in (5, 10, 20, 30):
+        small, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), cases, budget=budget)
+        if small.needed is not None:
+            assert small.needed.runs is not None
+            assert small.needed.runs > budget
+            named.add(small.needed.runs)
+    assert named
+    for budget in named:
+        enough, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), cases, budget=budget)
+        assert enough.search is not None
+        assert enough.needed is None
+
+
+def test_a_find_that_the_budget_cut_names_no_budget() -> None:
+    """A larger one searches longer, so it can find another one at its end."""
+    summary, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), (A2,), budget=70)
+    finds = [result for result in summary.results if result.case.kind is CaseOrigin.FOUND]
+    assert finds[-1].change is Change.INCONCLUSIVE
+    assert summary.needed is None
 
 
 def test_a_neighbour_that_lost_its_health_is_new() -> None:
