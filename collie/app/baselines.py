@@ -12,7 +12,7 @@ from pathlib import Path
 
 from collie.app.adapters import Adapters
 from collie.app.inputs import PAPER
-from collie.app.testbeds import open_testbed
+from collie.app.testbeds import lacks_subsystem, open_testbed
 from collie.campaign.choice import GATE, SearchChoice, TestbedChoice
 from collie.campaign.gate.cases import CaseOrigin, GateCase, Record, case_of
 from collie.campaign.progress import Answer, ProcessState
@@ -124,6 +124,25 @@ def _name_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) ->
     return name
 
 
+def with_moved_subsystem(adapters: Adapters, baseline: Baseline, candidate: TestbedChoice) -> Baseline:
+    """Return a baseline on the candidate's subsystem file if its own file has moved. Otherwise return it unchanged.
+
+    Raises:
+        UsageError: the candidate's file is another subsystem, so it is not the moved file.
+    """
+    before = baseline.choice.testbed
+    if not (candidate.is_simulated and lacks_subsystem(before)):
+        return baseline
+    moved = dataclasses.replace(before, subsystem=candidate.subsystem)
+    with closing(open_testbed(adapters, moved, 0)) as testbed:
+        _refuse(
+            f"{before.subsystem}: no such file; the baseline was measured on it, and {moved.subsystem} differs from it",
+            compare(baseline.fingerprints, testbed.info.fingerprints),
+            remedy="Put the file back, or give its new path with --subsystem FILE",
+        )
+    return dataclasses.replace(baseline, choice=dataclasses.replace(baseline.choice, testbed=moved))
+
+
 def testbed_of(baseline: Baseline, candidate: TestbedChoice, hosts: str | None) -> TestbedChoice | None:
     """Return the testbed for another measurement of a baseline: a simulator, the given hosts, or None."""
     before = baseline.choice.testbed
@@ -186,12 +205,17 @@ def _refuse_unknown(under_test: Sequence[str], fingerprints: Iterable[Fingerprin
             raise UsageError(f"--under-test {word}: these hosts have no such field{hint}")
 
 
-def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str], follows: Sequence[str] = ()) -> None:
+def _refuse(
+    what: str,
+    found: Iterable[HostDifference],
+    under_test: Sequence[str] = (),
+    follows: Sequence[str] = (),
+    remedy: str | None = None,
+) -> None:
     unlike = [(host, each) for host in found for each in beyond(host.differences, (*under_test, *follows))]
     if unlike:
         fields = ",".join(dict.fromkeys(each.field for _, each in unlike))
         differences = "\n  ".join(f"{host.b}: {each}" for host, each in unlike)
-        raise UsageError(
-            f"{what} (then and now):\n  {differences}\nMake them alike, or say that this is under test as well: "
-            f"--under-test {','.join((*dict.fromkeys(under_test), fields))}"
-        )
+        widened = ",".join((*dict.fromkeys(under_test), fields))
+        remedy = remedy or f"Make them alike, or say that this is under test as well: --under-test {widened}"
+        raise UsageError(f"{what} (then and now):\n  {differences}\n{remedy}")

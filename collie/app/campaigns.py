@@ -185,8 +185,7 @@ def resume(
             adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler, absent_ok=True
         )
         on_failure.callback(testbed.close)
-        if not _is_of(store.header, testbed):
-            raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
+        require_same_testbed(directory, store.header, testbed)
         require_same_hardware(
             adapters,
             directory,
@@ -201,12 +200,13 @@ def resume(
         return opened
 
 
-def _is_of(header: CampaignHeader, testbed: Testbed) -> bool:
-    """Whether a campaign was begun on a testbed. If the testbed has several pairs, the first may be absent."""
+def require_same_testbed(directory: Path, header: CampaignHeader, testbed: Testbed) -> None:
+    """Refuse a testbed on which a campaign was not begun. If the testbed has several pairs, the first may be absent."""
     info = testbed.info
     named = "pairs" if "pairs" in info.description else "name"
     now = {"kind": info.kind, "name": info.name, **info.description}
-    return all(header.testbed.get(key) == now[key] for key in ("kind", named))
+    if any(header.testbed.get(key) != now[key] for key in ("kind", named)):
+        raise StoreError(f"{directory} was begun on {header.testbed['name']}, not on {info.name}")
 
 
 def require_same_hardware(

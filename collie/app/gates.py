@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from collie.app.adapters import Adapters
-from collie.app.baselines import Baseline, cases_of, require_alike, testbed_of
-from collie.app.campaigns import new_header, require_same_hardware
+from collie.app.baselines import Baseline, cases_of, require_alike, testbed_of, with_moved_subsystem
+from collie.app.campaigns import new_header, require_same_hardware, require_same_testbed
 from collie.app.inputs import SearchInputs, limits_of, search_inputs
 from collie.app.pulse import Pulse
 from collie.app.status import BASELINE_FOLDER, lost_runs, lost_words
@@ -107,6 +107,7 @@ def gate(
     search = choice.search
     # A wrong choice is refused before any host is contacted.
     search_inputs(adapters, search)
+    baseline = with_moved_subsystem(adapters, baseline, search.testbed)
     baseline_choice = testbed_of(baseline, search.testbed, choice.baseline_hosts)
     baseline_limits = (
         limits_of(adapters, dataclasses.replace(search, testbed=baseline_choice)) if baseline_choice else None
@@ -213,6 +214,7 @@ def _store(
     with adapters.records.open(directory) as store:
         if lost := lost_runs(adapters, store):
             logger.warning("%s: %s", directory, lost_words(lost))
+        require_same_testbed(directory, store.header, testbed)
         require_same_hardware(adapters, directory, testbed.info.fingerprints, accept_changes=accept_changes)
         store.replace_settings(header.settings)
         yield store

@@ -49,13 +49,18 @@ def open_testbed(
     return adapters.testbeds.several({name: opener() for name, opener in opens.items()}, absent_ok)
 
 
-def require_subsystem(recorded: TestbedChoice) -> None:
-    """Refuse a recorded testbed whose subsystem is a file that has moved. Records have absolute paths."""
+def lacks_subsystem(recorded: TestbedChoice) -> bool:
+    """Whether the subsystem of a recorded testbed is a file that has moved. Records have absolute paths."""
     path = recorded.subsystem
-    if recorded.is_simulated and os.path.isabs(path) and not os.path.lexists(path):
+    return recorded.is_simulated and os.path.isabs(path) and not os.path.lexists(path)
+
+
+def require_subsystem(recorded: TestbedChoice) -> None:
+    """Refuse a recorded testbed whose subsystem is a file that has moved."""
+    if lacks_subsystem(recorded):
         raise UsageError(
-            f"{path}: no such file; the campaign began on this subsystem. If the file has moved, give its path with "
-            "--subsystem FILE"
+            f"{recorded.subsystem}: no such file; the campaign began on this subsystem. If the file has moved, give "
+            "its path with --subsystem FILE"
         )
 
 

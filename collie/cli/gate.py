@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from collie.app import baselines, gates, reports
+from collie.app import baselines, campaigns, gates, reports
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import GateChoice
 from collie.campaign.gate.answer import GateAnswer
@@ -24,7 +24,6 @@ from collie.cli.named import CAMPAIGN
 from collie.cli.options import (
     CHANCE,
     SAFETY_PARAMETERS,
-    changed_testbed,
     existing_campaign,
     go_on,
     print_json,
@@ -36,6 +35,7 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
+from collie.cli.rerun import rerun_testbed
 from collie.errors import LabError, StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.inventory.fingerprint import compare
 from collie.ports import CAMPAIGN_FILE
@@ -80,7 +80,12 @@ _PASS, _FAIL = "pass", "fail"
 @click.option(
     "--campaign", "directory", metavar="DIR", help="Directory of the record.  [default: campaigns/TIME-gate-NAME-SEED]"
 )
-@click.option("--resume", metavar="DIR", help="Resume an interrupted gate with its original options.", type=CAMPAIGN)
+@click.option(
+    "--resume",
+    metavar="DIR",
+    help="Resume an interrupted gate with its original options. --subsystem sets the path of a moved file.",
+    type=CAMPAIGN,
+)
 @click.option("--accept-changes", is_flag=True, help="With --resume: resume although the hosts have changed.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
 @safety_options
@@ -167,7 +172,7 @@ def _go_on(directory: Path) -> str:
 
 
 _FREE_ON_RESUME = SAFETY_PARAMETERS | {
-    *("resume", "accept_changes", "junit", "markdown", "inconclusive", "exit_zero", "output")
+    *("resume", "accept_changes", "subsystem", "junit", "markdown", "inconclusive", "exit_zero", "output")
 }
 
 
@@ -176,7 +181,8 @@ def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, b
     directory = existing_campaign(options["resume"])
     choice = gates.recorded_gate(ADAPTERS, directory)
     safety = replaced(choice.search.safety, safety_limits(options))
-    search = dataclasses.replace(choice.search, safety=safety, shared_port=options["shared_port"])
+    testbed = campaigns.resumed_testbed(choice.search.testbed, options["subsystem"])
+    search = dataclasses.replace(choice.search, testbed=testbed, safety=safety, shared_port=options["shared_port"])
     baseline = baselines.read_baseline(ADAPTERS, choice.baseline, accept_failed=True)  # the gate has begun with it
     return dataclasses.replace(choice, search=search), baseline, directory
 
@@ -194,7 +200,7 @@ def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, ba
     baseline = baselines.read_baseline(ADAPTERS, options["baseline"], accept_failed=options["accept_failed_baseline"])
     search = dataclasses.replace(
         baseline.choice,
-        testbed=changed_testbed(baseline.choice.testbed, ctx),
+        testbed=rerun_testbed(baseline.choice.testbed, ctx),
         known=None,
         budget=options["budget"],
         seed=options["seed"],

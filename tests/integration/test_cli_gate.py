@@ -303,6 +303,51 @@ def test_a_search_is_not_resumed_as_a_gate(baseline: str, capsys: pytest.Capture
     assert "--baseline" in capsys.readouterr().err
 
 
+def test_a_gate_finds_the_file_of_its_subsystem_where_it_has_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nic.yaml").write_text("based_on: F\ntitle: a NIC of ours\n")
+    assert run(["search", "--subsystem", "nic.yaml", "--budget", "10runs", "--campaign", "c"]) == 0
+    small = ["gate", "--baseline", "c", "--budget", "4runs"]
+    assert run([*small, "--campaign", "before"]) == 4
+    answer = capsys.readouterr().out
+    Path("moved").mkdir()
+    Path("nic.yaml").rename("moved/nic.yaml")
+    for words in ([*small, "--campaign", "after"], ["gate", "--resume", "before"]):
+        assert run(words) == 2
+        assert capsys.readouterr().err == (
+            f"collie: {tmp_path}/nic.yaml: no such file; the campaign began on this subsystem. If the file has moved, "
+            "give its path with --subsystem FILE\n"
+        )
+        assert run([*words, "--subsystem", "moved/nic.yaml"]) == 4
+    capsys.readouterr()
+    assert run(["gate", "--resume", "before"]) == 4, "the new path is on record"
+    assert capsys.readouterr().out.splitlines()[0] in answer
+
+
+def test_another_subsystem_is_not_the_moved_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nic.yaml").write_text("based_on: F\ntitle: a NIC of ours\n")
+    Path("ours.yaml").write_text("based_on: H\ntitle: another NIC of ours\n")
+    assert run(["search", "--subsystem", "nic.yaml", "--budget", "10runs", "--campaign", "c"]) == 0
+    wide = ["--under-test", "everything", "--budget", "4runs"]
+    assert run(["gate", "--baseline", "c", "--subsystem", "ours.yaml", *wide, "--campaign", "g"]) == 4
+    capsys.readouterr()
+    assert run(["gate", "--resume", "g", "--subsystem", "nic.yaml", "--accept-changes"]) == 2
+    assert "g was begun on H, not on F" in capsys.readouterr().err
+    Path("nic.yaml").unlink()
+    assert run(["gate", "--baseline", "c", "--subsystem", "ours.yaml", *wide]) == 2
+    said = capsys.readouterr().err
+    assert (
+        f"{tmp_path}/nic.yaml: no such file; the baseline was measured on it, and {tmp_path}/ours.yaml differs" in said
+    )
+    assert "subsystem.subsystem: F and H" in said
+    assert said.endswith("Put the file back, or give its new path with --subsystem FILE\n")
+
+
 @pytest.mark.parametrize("option", ["--junit", "--markdown"])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
     baseline: str, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
