@@ -135,12 +135,21 @@ def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tu
         raise UsageError(str(error)) from None
 
 
-def require_judged_victim(adapters: Adapters, choice: TestbedChoice, space: str, recipe: str) -> None:
-    """Raise `UsageError` unless a recipe judges the victim, and a space has the load that its plain sibling keeps."""
-    if recipe_of(adapters, choice, recipe).thresholds.loss_of is not Loss.OF_VICTIM:
-        raise UsageError(f"--recipe {recipe} does not judge what the victim loses; name one with `loss_of: victim`")
-    if "offered_bps" not in space_of(adapters, choice, space).dimensions:
-        raise UsageError(f"--space {space} has no offered load to compare; name one with the dimension offered_bps")
+def require_judged_victim(adapters: Adapters, choice: SearchChoice, begun: Path | None = None) -> None:
+    """Raise `UsageError` unless a recipe judges the victim, and a space has the load that its plain sibling keeps.
+
+    `begun` is the record of the search, which cannot have another recipe or space.
+    """
+    testbed, named = choice.testbed, choice.naming(*defaults_for(adapters, choice.testbed))
+    if recipe_of(adapters, testbed, named.recipe).thresholds.loss_of is not Loss.OF_VICTIM:
+        fault, remedy = f"--recipe {named.recipe} does not judge what the victim loses", "`loss_of: victim`"
+    elif "offered_bps" not in space_of(adapters, testbed, named.space, named.terms).dimensions:
+        fault, remedy = f"--space {named.space} has no offered load to compare", "the dimension offered_bps"
+    else:
+        return
+    if begun is not None:
+        raise UsageError(f"{begun} began with this: {fault}; go on with it by: collie search --resume {begun}")
+    raise UsageError(f"{fault}; name one with {remedy}")
 
 
 def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:

@@ -7,10 +7,13 @@ from typing import Any
 import click
 
 from collie.app.inputs import ISOLATE, require_judged_victim
+from collie.app.reports import recorded_choice
+from collie.campaign.choice import SearchChoice
 from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.named import CAMPAIGN
 from collie.cli.options import (
+    existing_campaign,
     narrowing_options,
     safety_options,
     testbed_choice,
@@ -83,6 +86,10 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     collie isolate --subsystem H --limit "qps<=64"
     """
     chosen = {**_OF_A_SEARCH, "victim": True, **options}
-    if not chosen["resume"]:
-        require_judged_victim(ADAPTERS, testbed_choice(chosen), chosen["space"], chosen["recipe"])
+    if chosen["resume"]:
+        directory = existing_campaign(chosen["resume"])
+        require_judged_victim(ADAPTERS, recorded_choice(ADAPTERS, directory), directory)
+    else:
+        choice = SearchChoice(testbed_choice(chosen), chosen["space"], chosen["recipe"])
+        require_judged_victim(ADAPTERS, choice)
     return run_search(ctx, chosen)

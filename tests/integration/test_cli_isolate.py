@@ -89,6 +89,29 @@ def test_a_search_that_cannot_tell_what_the_victim_loses_is_refused(
     assert said in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "--recipe guided does not judge what the victim loses"),
+        (("--recipe", "isolate", "--victim"), "--space nsdi22 has no offered load to compare"),
+    ],
+)
+def test_a_search_that_cannot_tell_what_the_victim_loses_is_not_resumed(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    collie("search", "--budget", "2runs", "--campaign", "c", *options, cwd=tmp_path)
+    refused = collie("isolate", "--resume", "c", "--budget", "4runs", cwd=tmp_path, status=2)
+    go_on = "collie search --resume c"
+    assert refused.stderr == f"collie: c began with this: {said}; go on with it by: {go_on}\n"
+    collie(*go_on.split()[1:], "--budget", "4runs", cwd=tmp_path)
+
+
+def test_an_isolation_is_resumed(tmp_path: Path) -> None:
+    collie("isolate", "--budget", "2runs", "--campaign", "c", cwd=tmp_path)
+    goes_on = collie("isolate", "--resume", "c", "--budget", "4runs", "--format", "json", cwd=tmp_path)
+    assert json.loads(goes_on.stdout)["runs"] == 4
+
+
 @pytest.mark.parametrize("space", ["offered-load", "control-verbs", "soft-roce-load"])
 def test_a_space_with_offered_loads_is_searched(tmp_path: Path, space: str) -> None:
     plan = json.loads(collie("isolate", "--dry-run", "--space", space, "--format", "json", cwd=tmp_path).stdout)
