@@ -14,7 +14,7 @@ from collie.app.inputs import limits_of
 from collie.app.inventories import open_inventory
 from collie.app.testbeds import require_idle_ports
 from collie.campaign.choice import SearchChoice
-from collie.campaign.fleet import Battery, BatteryResults, Notify, OpenGroup
+from collie.campaign.fleet import Battery, BatteryResults, FailedAttempt, Notify, OpenGroup
 from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Probe, Stage, is_large_enough, repeats, rounds
@@ -54,7 +54,10 @@ class FleetChoice:
 
 @dataclass(frozen=True)
 class FleetResult:
-    """Result of a fleet, with its hosts in the order of the ring. `verdict` is None without any reading."""
+    """Result of a fleet, with its hosts in the order of the ring. `verdict` is None without any reading.
+
+    `attempts` are those that failed, whether or not a later one gave a reading.
+    """
 
     name: str
     hosts: tuple[str, ...]
@@ -62,6 +65,7 @@ class FleetResult:
     survey: BatteryResults
     verdict: FleetVerdict | None
     safety: SafetyRecord | None
+    attempts: tuple[FailedAttempt, ...] = ()
 
 
 def fleet(adapters: Adapters, choice: FleetChoice, notify: Notify) -> FleetResult:
@@ -73,11 +77,17 @@ def fleet(adapters: Adapters, choice: FleetChoice, notify: Notify) -> FleetResul
     guard = Guard(limits_of(adapters, choice.search))
     if not is_large_enough(hosts):
         return FleetResult(name, hosts, battery, BatteryResults(), None, None)
+    attempts: list[FailedAttempt] = []
+
+    def keep(attempt: FailedAttempt) -> None:
+        attempts.append(attempt)
+        notify(attempt)
+
     plan = rounds(hosts, battery) * (choice.repeat or repeats(hosts))
     approve = partial(require_idle_ports, shared_port=choice.search.shared_port)
-    survey = Battery(open_group, guard, lanes, notify, approve).run(plan)
+    survey = Battery(open_group, guard, lanes, keep, approve).run(plan)
     verdict = judge(survey.readings, hosts, battery, survey.catalog, choice.false_alarm) if survey.catalog else None
-    return FleetResult(name, hosts, battery, survey, verdict, record_of(guard, survey.left_behind))
+    return FleetResult(name, hosts, battery, survey, verdict, record_of(guard, survey.left_behind), tuple(attempts))
 
 
 _Opened = tuple[str, tuple[str, ...], tuple[Probe, ...], OpenGroup, int]

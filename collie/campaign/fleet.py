@@ -34,7 +34,25 @@ It must not contact the hosts, because only later steps can be interrupted.
 Approve = Callable[[Testbed], None]
 """Checks a testbed. Raises a TestbedError to refuse it."""
 
-Notify = Callable[[str], None]
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt without a reading.
+
+    Attributes:
+        hosts: the host or hosts concerned, separated by commas.
+        probe: None if the group could not begin, or could not go on.
+    """
+
+    hosts: str
+    probe: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.hosts}, {self.probe}: {self.reason}" if self.probe else f"{self.hosts}: {self.reason}"
+
+
+Notify = Callable[[FailedAttempt], None]
 
 
 @dataclass
@@ -205,7 +223,7 @@ class Battery:
         outcome.gone = host_of(host) if host and isinstance(error, HostUnreachable | HostKeyMismatch) else None
         outcome.unread |= {probe.name: str(error) for probe in probes}
         if not self._interrupted:
-            self._notify(f"{named}: {error}")
+            self._notify(FailedAttempt(named, None, str(error)))
 
     def _probe(
         self, testbed: Testbed, able: Capabilities, group: Group, probe: Probe, number: int, outcome: _Outcome
@@ -228,7 +246,7 @@ class Battery:
             outcome.unread[probe.name] = _reason_without_reading(result)
             if isinstance(result, Unsupported):
                 return
-            self._notify(f"{','.join(group.hosts)}, {probe.name}: {outcome.unread[probe.name]}")
+            self._notify(FailedAttempt(",".join(group.hosts), probe.name, outcome.unread[probe.name]))
             if isinstance(result, HostLost):
                 outcome.failure = result.host, f"{probe.name}: {result.detail}"
             if not _is_worth_repeating(result):

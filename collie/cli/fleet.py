@@ -10,6 +10,7 @@ import click
 
 from collie.app import fleets
 from collie.campaign.choice import SearchChoice
+from collie.campaign.fleet import FailedAttempt, Notify
 from collie.cli import complete
 from collie.cli.base import CollieCommand
 from collie.cli.options import (
@@ -28,7 +29,7 @@ from collie.fleet.battery import MIN_HOSTS, is_large_enough
 from collie.fleet.fault import Fault, FaultKind
 from collie.fleet.judge import FALSE_ALARM
 from collie.inventory.hosts import host_of
-from collie.report.fleet import fleet_json, fleet_text, render_fleet
+from collie.report.fleet import alike, fleet_json, fleet_text, render_fleet, repeated_attempts
 from collie.report.html.page import write_page
 from collie.report.json.objects import with_safety
 from collie.wiring import ADAPTERS
@@ -90,7 +91,9 @@ def command(page: str | None, output: str, **options: Any) -> int:
         options["pairs"],
         options["false_alarm"],
     )
-    result = fleets.fleet(ADAPTERS, choice, lambda text: click.echo(text, err=True))
+    result = fleets.fleet(ADAPTERS, choice, _print_first())
+    for line in repeated_attempts(result.attempts):
+        click.echo(line, err=True)
     if output == "json":
         print_json(with_safety(fleet_json(result), result.safety))
     else:
@@ -101,6 +104,19 @@ def command(page: str | None, output: str, **options: Any) -> int:
     if page:  # last, so that the measurement is printed even if the page cannot be written
         write_page(render_fleet(result), Path(page), follow=True)
     return exit_code_of(result)
+
+
+def _print_first() -> Notify:
+    """Return a function that prints the first of the attempts that fail alike."""
+    seen: set[str] = set()
+
+    def notify(attempt: FailedAttempt) -> None:
+        reason = alike(attempt.hosts, attempt.reason)
+        if reason not in seen:
+            seen.add(reason)
+            click.echo(attempt, err=True)
+
+    return notify
 
 
 def exit_code_of(result: fleets.FleetResult) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from collie import __version__
 from collie.app.fleets import FleetResult
+from collie.campaign.fleet import FailedAttempt
 from collie.fleet.reading import PATH_MTU
 from collie.fleet.verdict import HostAssessment, MetricDeviation
 from collie.report.figures.peers import PeerStrip, peer_strip
@@ -20,6 +22,8 @@ from collie.workloads.units import format_count, format_seconds
 MAX_SHOWN: Final = 40
 """Most hosts in the heat map. If more hosts are odd, it shows all odd ones."""
 _BEYOND: Final = 1000.0
+_MAX_NAMED: Final = 5
+"""Most names in a line. A fleet can have hundreds that fail alike."""
 
 
 def headline(result: FleetResult) -> str:
@@ -30,8 +34,62 @@ def headline(result: FleetResult) -> str:
     if not odd:
         missing = {*result.survey.incomplete, *result.verdict.unjudged}
         return f"no host is odd, and {len(missing)} not measured in full" if missing else "no host is odd"
-    more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
-    return f"{format_count(len(odd), 'odd host')}: {', '.join(standing.host for standing in odd[:5])}{more}"
+    return f"{format_count(len(odd), 'odd host')}: {_some([standing.host for standing in odd])}"
+
+
+def _some(names: Sequence[str], separator: str = ", ") -> str:
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{separator.join(names[:_MAX_NAMED])}{more}"
+
+
+def alike(hosts: str, reason: str) -> str:
+    """Return a reason without the names and addresses of its own hosts, so that hosts that fail alike have one."""
+    names = "|".join(map(re.escape, hosts.split(",")))
+    return re.sub(rf"\bhost (?:{names})(?![\w/.-])(?: \([^)]*\))?", "the host", reason)
+
+
+def _grouped(failures: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for hosts, reason in failures:
+        groups.setdefault(alike(hosts, reason), []).append((hosts, reason))
+    return groups
+
+
+def _in_numbers(named: Sequence[str]) -> str:
+    """Return the number of hosts, pairs or larger groups, and the first of them."""
+    largest = max(each.count(",") for each in named)
+    noun, separator = ("host", ", ") if largest == 0 else ("pair" if largest == 1 else "group", "; ")
+    return f"{format_count(len(named), noun)} ({_some(named, separator)})"
+
+
+def _failures(result: FleetResult) -> list[str]:
+    """Return a line for each reason. One that concerns a single host has the reason in full."""
+    return [
+        f"{reason}: {_in_numbers([hosts for hosts, _ in group])}" if len(group) > 1 else ": ".join(group[0])
+        for reason, group in _grouped(result.survey.failures.items()).items()
+    ]
+
+
+def repeated_attempts(attempts: Iterable[FailedAttempt]) -> list[str]:
+    """Return a line for each reason for which several attempts failed."""
+    return [
+        f"{reason}: {format_count(len(group), 'attempt')}, {_in_numbers(list(dict(group)))}"
+        for reason, group in _grouped((each.hosts, each.reason) for each in attempts).items()
+        if len(group) > 1
+    ]
+
+
+def _not_in_full(result: FleetResult) -> list[str]:
+    """Return what was not measured, in lines."""
+    survey, verdict = result.survey, result.verdict
+    unjudged, partly = verdict.unjudged if verdict else (), _partly_judged(result)
+    return [
+        *([f"not judged: {_some(unjudged)}"] if unjudged else []),
+        *([f"not measured in full: {_some(partly)}"] if partly else []),
+        *_failures(result),
+        *(f"left out: {probe}: {reason}" for probe, reason in survey.left_out.items()),
+        *([f"ended early: {survey.ended_by}"] if survey.ended_by else []),
+    ]
 
 
 def _partly_judged(result: FleetResult) -> list[str]:
@@ -48,11 +106,7 @@ def fleet_text(result: FleetResult) -> str:
             lines += ["", *_odd_lines(rank, standing)]
         if others := verdict.standings[len(verdict.odd) :]:
             lines += ["", _rest(others)]
-        lines += [f"not judged: {host}" for host in verdict.unjudged]
-    lines += [f"not measured in full: {host}" for host in _partly_judged(result)]
-    lines += [f"{hosts}: {cause}" for hosts, cause in survey.failures.items()]
-    lines += [f"left out: {probe}: {reason}" for probe, reason in survey.left_out.items()]
-    lines += [f"ended early: {survey.ended_by}"] if survey.ended_by else []
+    lines += _not_in_full(result)
     return "\n".join([*lines, "", _effort(result)] if survey.runs else lines)
 
 
@@ -110,6 +164,9 @@ def fleet_json(result: FleetResult) -> Json:
         "unjudged": list(verdict.unjudged) if verdict else [],
         "incomplete": sorted(survey.incomplete),
         "failures": dict(survey.failures),
+        "failed_attempts": [
+            {"hosts": each.hosts.split(","), "probe": each.probe, "reason": each.reason} for each in result.attempts
+        ],
         "not_run": dict(survey.left_out),
         "ended_by": survey.ended_by,
     }
@@ -219,7 +276,7 @@ def render_fleet(result: FleetResult) -> str:
         .render(
             result=result,
             headline=headline(result),
-            partly_judged=_partly_judged(result),
+            not_in_full=_not_in_full(result),
             named=[(standing, _beside_peers(standing, standings)) for standing in named],
             components=components,
             rows=[(standing, _cells(standing, components)) for standing in displayed],

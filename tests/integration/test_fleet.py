@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,10 @@ from collie.campaign.fleet import Battery, BatteryResults
 from collie.campaign.safety import Guard
 from collie.cli.fleet import exit_code_of
 from collie.cli.main import run
-from collie.errors import TestbedError
+from collie.errors import AgentError, HostUnreachable, TestbedError
 from collie.fleet.battery import BATTERY, rounds
 from collie.fleet.fault import Fault, FaultKind
-from collie.report.fleet import render_fleet
+from collie.report.fleet import fleet_json, fleet_text, render_fleet
 from collie.simulator.faults import COMPONENTS
 from collie.testing.fakes import FakeTestbed
 from collie.wiring import ADAPTERS
@@ -174,6 +175,45 @@ def test_a_fleet_passes_only_when_all_of_it_was_measured(found: dict[str, Any], 
 def test_what_cannot_be_meant_is_refused(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fleet", *argv]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_attempts_that_fail_alike_are_one_line_and_each_is_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fleet", "--count", "100", "--repeat", "1", "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    attempts = json.loads(printed.out)["failed_attempts"]
+    by_reason = Counter(each["reason"] for each in attempts)
+    assert len(by_reason) > 2
+    assert by_reason.total() > 20
+    for reason, count in by_reason.items():
+        first, *further = [line for line in printed.err.splitlines() if reason in line]
+        one = next(each for each in attempts if each["reason"] == reason)
+        assert first == f"{','.join(one['hosts'])}, {one['probe']}: {reason}"
+        if count > 1:
+            (summary,) = further
+            assert summary.startswith(f"{reason}: {count} attempts, ")
+            assert f" pairs ({','.join(one['hosts'])}; " in summary
+
+
+def test_hosts_that_fail_alike_are_one_line(tmp_path: Path) -> None:
+    result = _fleet(6, {})
+    assert result.verdict is not None
+    names = [f"h{number}" for number in range(1, 401)]
+    errors = {name: str(HostUnreachable(name, f"192.0.2.{name[1:]}", "no route")) for name in names}
+    steps = {name: f"stream: {AgentError(name, 'create_qp', 'no memory')}" for name in ("r1/x", "r1", "r2")}
+    alone = {"a,b": "a port under test is in use"}
+    survey = replace(result.survey, failures=errors | steps | alone, incomplete={"r1"})
+    result = replace(result, survey=survey, verdict=replace(result.verdict, unjudged=tuple(names)))
+    expected = [
+        "not judged: h1, h2, h3, h4, h5 and 395 more",
+        "not measured in full: r1",
+        "the host cannot be reached: no route: 400 hosts (h1, h2, h3, h4, h5 and 395 more)",
+        "stream: the host: agent step create_qp: no memory: 3 hosts (r1/x, r1, r2)",
+        "a,b: a port under test is in use",
+    ]
+    assert fleet_text(result).splitlines()[-2 - len(expected) : -2] == expected
+    assert fleet_json(result)["failures"] == survey.failures
+    page = render_fleet(result)
+    assert all(f"<li>{line}</li>" in page for line in expected)
 
 
 def test_names_are_escaped_in_the_page(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from collie import ports
-from collie.campaign.fleet import ATTEMPTS, Battery, fitted
+from collie.campaign.fleet import ATTEMPTS, Battery, FailedAttempt, fitted
 from collie.campaign.safety import Guard
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.measurement import Sample, Watch
@@ -51,7 +51,7 @@ def test_an_unreachable_host_is_left_out_and_named() -> None:
         opened.append(FakeTestbed(noise=0.02, seed=len(opened)))
         return opened[-1]
 
-    reported: list[str] = []
+    reported: list[FailedAttempt] = []
     survey = Battery(open_group, Guard(), 2, reported.append).run(rounds(hosts, PLAIN))
     assert list(survey.failures) == ["c"]
     assert survey.incomplete == {"c"}
@@ -307,7 +307,7 @@ def test_queue_pairs_that_one_group_left_are_not_forgotten_with_the_next() -> No
 
 def test_a_run_that_cannot_be_set_up_is_tried_again_and_then_said() -> None:
     opened = FakeTestbed(setup_failure_ratio=1.0)
-    reported: list[str] = []
+    reported: list[FailedAttempt] = []
     survey = Battery(lambda _group: opened, Guard(), 1, reported.append).run(
         [rounds(("a", "b", "c", "d"), PLAIN)[0][:1]]
     )
@@ -328,12 +328,12 @@ class _Unsettled(FakeTestbed):
 
 
 def test_a_run_without_one_throughput_is_tried_again_and_said() -> None:
-    reported: list[str] = []
+    reported: list[FailedAttempt] = []
     survey = Battery(lambda _group: _Unsettled(), Guard(), 1, reported.append).run(
         [rounds(("a", "b", "c", "d"), PLAIN)[0][:1]]
     )
     assert survey.runs == ATTEMPTS
-    assert reported == ["a,b, stream: the throughput did not settle"] * (ATTEMPTS - 1)
+    assert [str(each) for each in reported] == ["a,b, stream: the throughput did not settle"] * (ATTEMPTS - 1)
     assert survey.readings  # of the last run
 
 
