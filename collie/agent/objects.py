@@ -6,7 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import memory
@@ -37,6 +37,17 @@ def step(name: str) -> Iterator[None]:
         if code is None:
             raise AgentFault("setup", name, f"{name}: {error}") from error
         raise from_errno(name, abs(code), str(error)) from error
+
+
+@contextmanager
+def closed_on_failure(made: Any) -> Iterator[None]:
+    """Close ``made`` if the block fails. An error in closing it does not replace the error of the block."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # the end of the process frees what stays
+            made.close()
+        raise
 
 
 class Limits:
@@ -118,13 +129,9 @@ class Buffers:
             self._mapping = memory.allocate(total, workload.huge_pages, processes)
             self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._mapping))
             self.mrs: List[Any] = []
-            try:
-                with step("reg_mr"):
-                    for number in range(qps * per_qp):
-                        self.mrs.append(v.MR(pd, length, access, address=self.base + number * self.stride))
-            except AgentFault:
-                self.close()
-                raise
+            with closed_on_failure(self), step("reg_mr"):
+                for number in range(qps * per_qp):
+                    self.mrs.append(v.MR(pd, length, access, address=self.base + number * self.stride))
         self.lkeys = [mr.lkey for mr in self.mrs]
 
     def close(self) -> None:
@@ -167,12 +174,8 @@ class CompletionQueue:
         with step("create_comp_channel"):
             self.channel, self.fd = v.open_channel(context)
         os.set_blocking(self.fd, False)
-        try:
-            with step("create_cq"):
-                self.cq = v.CQ(context, entries, None, self.channel, 0)
-        except AgentFault:
-            self.channel.close()
-            raise
+        with closed_on_failure(self.channel), step("create_cq"):
+            self.cq = v.CQ(context, entries, None, self.channel, 0)
 
     def close(self) -> None:
         """Destroy queue and channel."""

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import cma_abi, memory
 from .faults import AgentFault, bad_request
-from .objects import Buffers, CompletionQueue, Limits, remote_access, step
+from .objects import Buffers, CompletionQueue, Limits, closed_on_failure, remote_access, step
 from .pattern import GRH_BYTES, ReceivePlan, group
 from .rdma_cm import Address, Agreed, ConnectionManager, Half
 from .verbs import Verbs
@@ -184,23 +184,18 @@ class Resources:
             capabilities = ", ".join(f"{name} {value}" for name, value in asked.items())
             message = f"{fault.message}: the device refuses a queue pair with {capabilities}"
             raise AgentFault("unsupported", fault.step, message, fault.errno) from fault
-        try:
-            with step("modify_qp INIT"):
-                pair.to_init(self._attributes(workload))
-        except AgentFault:
-            pair.close()
-            raise
+        with closed_on_failure(pair), step("modify_qp INIT"):
+            pair.to_init(self._attributes(workload))
         return pair
 
     def make_and_destroy_pair(self, workload: Workload, cq: Any) -> None:
         """Create a queue pair as requesters have them, bring it to RTS towards itself, and destroy it."""
         pair = self._create_pair(End("", "requester", 1, workload), cq)
-        try:
+        with closed_on_failure(pair):
             path = self._path(workload, self.gid, self.lid)
             self._bring_up(pair, workload, path, pair.qp_num, workload.sq_psn)
-        finally:
-            with step("destroy_qp"):
-                pair.close()
+        with step("destroy_qp"):
+            pair.close()
 
     def _attributes(self, workload: Workload) -> Any:
         v = self.v

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import itertools
 import random
 import time
+from collections.abc import Callable
 from ctypes import CDLL
+from typing import Any
 
 import pytest
 
 from collie.agent.faults import AgentFault
+from collie.agent.objects import Buffers, CompletionQueue
 from collie.agent.paths import DataPath
 from collie.agent.pattern import GRH_BYTES
 from collie.agent.resources import Resources
@@ -83,6 +88,49 @@ def test_what_is_outstanding_at_the_end_is_flushed(path: DataPath, fake: CDLL) -
     loop = Loopback(path, opcode="SEND", qps=2, send_wq_depth=16, recv_wq_depth=32)
     loop.serve(enough(loop))
     assert loop.close() == 2 * (16 + 32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "step"),
+    [
+        ("QP", "to_init", "modify_qp INIT"),
+        ("QP", "to_rts", "modify_qp RTS"),
+        ("CQ", "__init__", "create_cq"),
+        ("MR", "__init__", "reg_mr"),
+    ],
+)
+def test_an_error_in_closing_does_not_hide_the_error_before_it(
+    path: DataPath, fake: CDLL, monkeypatch: pytest.MonkeyPatch, kind: str, method: str, step: str
+) -> None:
+    loop = Loopback(path, opcode="WRITE", qps=1)
+    made, v = loop.resources, path.verbs
+    make: dict[str, Callable[[], object]] = {
+        "QP": lambda: made.make_and_destroy_pair(made.ends[0].workload, made.cqs[0].cq),
+        "CQ": lambda: CompletionQueue(v, made.context, 16),
+        "MR": lambda: Buffers(v, made.pd, made.ends[0].workload, 2, 0, None),
+    }
+
+    def spoil(kind: str, method: str, number: int, sound: int = 0, *, done: bool = False) -> None:
+        """Have a method raise after `sound` calls, with `done` after its work."""
+        real, calls = getattr(getattr(v, kind), method), itertools.count()
+
+        def fails(self: Any, *arguments: Any, **fields: Any) -> None:
+            is_sound = next(calls) < sound
+            if is_sound or done:
+                real(self, *arguments, **fields)
+            if not is_sound:
+                raise OSError(number, "spoiled")
+
+        monkeypatch.setattr(getattr(v, kind), method, fails)
+
+    spoil(kind, method, errno.EAGAIN, sound=1 if kind == "MR" else 0)
+    for each in ("QP", "CompChannel", "MR"):
+        spoil(each, "close", errno.EBUSY, done=True)
+    with pytest.raises(AgentFault) as caught:
+        make[kind]()
+    assert (caught.value.step, caught.value.errno) == (step, errno.EAGAIN)
+    monkeypatch.undo()
+    loop.close()
 
 
 def test_a_queue_pair_that_fails_ends_alone(path: DataPath, fake: CDLL) -> None:
