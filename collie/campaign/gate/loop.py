@@ -101,6 +101,11 @@ class Gate:
             needed=self._needed(shares) if self._cut or search is None else None,
             search_runs=self._search_effort[0],
             search_seconds=self._search_effort[1],
+            lost=tuple(
+                (side, lost)
+                for side, measurer in zip((Side.CANDIDATE, Side.BASELINE), self._measurers, strict=False)
+                for lost in measurer.lost.values()
+            ),
         )
 
     def _needed(self, shares: Shares) -> Budget | None:
@@ -206,11 +211,15 @@ class Gate:
     def _read(self, side: Side, case: GateCase, limit: Budget, *, fresh: bool) -> RunReading | None:
         """Run a case on one side, and repeat a failed set-up. Return None if the side cannot run it.
 
+        A case that cost a host is not run again.
         `limit` is the budget of both sides. With `fresh`, the plain sibling is measured first, because testbeds drift.
         """
         measurer = self.candidate if side is Side.CANDIDATE else self.baseline
         assert measurer is not None
         workload, on, cause = case.workload, case.on, ""
+        for each in (*(on.before if on else ()), workload):
+            if (lost := measurer.lost.get(each)) is not None:
+                return _lost(side, lost.host, lost.detail)
         self._grant(measurer, limit)
         if fresh:
             measurer.measure_sibling(workload)
@@ -226,7 +235,7 @@ class Gate:
                 case SetupFailed():
                     cause = result.cause
                 case HostLost():
-                    return RunReading(inconclusive(f"it cost host {result.host} of the {side}: {result.detail}"))
+                    return _lost(side, result.host, result.detail)
                 case _:
                     return None
         return RunReading(inconclusive(f"the {side} could not set it up {_SETUP_TRIES} times: {cause}"))
@@ -325,6 +334,10 @@ class Gate:
                 made_for=case.on.made_for if case.on else None,
             )
         )
+
+
+def _lost(side: Side, host: str, detail: str) -> RunReading:
+    return RunReading(inconclusive(f"it cost host {host} of the {side}: {detail}"))
 
 
 def _is_within(space: Space, workload: Workload) -> bool:

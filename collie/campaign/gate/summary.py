@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from collie.campaign.budget import Budget
 from collie.campaign.gate.cases import CaseOrigin, GateCase
+from collie.campaign.observations import LostHost
 from collie.campaign.summary import Summary
-from collie.detect.compare import Change, Comparison
+from collie.detect.compare import Change, Comparison, Side
 from collie.detect.pair_rule import Chances
+from collie.workloads.units import format_count
 
 DETAILED = (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED)
 QUIET = (Change.STILL, Change.HEALTHY, Change.UNSUPPORTED)
@@ -51,6 +53,7 @@ class GateSummary:
         paired: whether the baseline was measured, not read from its record.
         needed: about the larger budget that decides every known anomaly and leaves a rest to search.
             None if this one did.
+        lost: runs that cost a host of a side, in the replay or in the search. Their workloads have no answer.
     """
 
     results: tuple[CaseResult, ...]
@@ -64,6 +67,7 @@ class GateSummary:
     needed: Budget | None = None
     search_runs: int = 0
     search_seconds: float = 0.0
+    lost: tuple[tuple[Side, LostHost], ...] = ()
 
     def of(self, change: Change) -> tuple[CaseResult, ...]:
         """Return the cases with one decision."""
@@ -81,9 +85,9 @@ class GateSummary:
     def answer(self, *, inconclusive_fails: bool = True) -> str:
         """Return the answer on one line: `failed: 1 new, 20 still there`."""
         counts = ", ".join(f"{len(found)} {change.of_anomaly}" for change in ORDER if (found := self.anomalies(change)))
-        return (
-            f"{_ANSWERS[self.exit_code(inconclusive_fails=inconclusive_fails)]}: {counts or 'no anomaly was compared'}"
-        )
+        lost = f", {format_count(len(self.lost), 'run')} cost a host" if self.lost else ""
+        answer = _ANSWERS[self.exit_code(inconclusive_fails=inconclusive_fails)]
+        return f"{answer}: {counts or 'no anomaly was compared'}{lost}"
 
     def exit_code(self, *, inconclusive_fails: bool = True) -> int:
         """Return 0 passed, 1 new or worse, 4 inconclusive, 5 nothing was run."""
@@ -93,5 +97,5 @@ class GateSummary:
             return 1
         compared = len(self.results) > len(self.of(Change.UNSUPPORTED))
         searched = self.search is not None and self.search.measured_runs > 0
-        doubtful = self.of(Change.INCONCLUSIVE) or not (compared or searched)
+        doubtful = self.of(Change.INCONCLUSIVE) or self.lost or not (compared or searched)
         return 4 if inconclusive_fails and doubtful else 0

@@ -14,7 +14,15 @@ from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
-from collie.report.terminal.gate import GateContext, confidence, describe_effect, effort, searched, unreached
+from collie.report.terminal.gate import (
+    GateContext,
+    confidence,
+    describe_effect,
+    effort,
+    lost_hosts,
+    searched,
+    unreached,
+)
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -29,6 +37,8 @@ def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
         suite.add_testcase(_unreached(case.name, f"collie.gate.{case.kind}", unreached(summary)))
     if summary.search is None:
         suite.add_testcase(_unreached("search", "collie.gate", searched(summary)))
+    if summary.lost:
+        suite.add_testcase(_lost(summary, context))
     _write(path, suite)
 
 
@@ -77,6 +87,16 @@ def _unreached(name: str, classname: str, reason: str) -> TestCase:
     return case
 
 
+def _lost(summary: GateSummary, context: GateContext) -> TestCase:
+    case = TestCase("hosts", "collie.gate", 0.0)
+    case.result = [_undecided(_clean(lost_hosts(summary)), "host lost", context)]
+    return case
+
+
+def _undecided(reason: str, kind: str, context: GateContext) -> FinalResult:
+    return Error(reason, kind) if context.inconclusive_fails else Skipped(reason, kind)
+
+
 def _final_result(result: CaseResult, context: GateContext) -> FinalResult | None:
     reason, kind = _clean(result.comparison.reason), result.change.value
     if result.change.is_alarm:
@@ -86,7 +106,7 @@ def _final_result(result: CaseResult, context: GateContext) -> FinalResult | Non
     if result.change is Change.UNSUPPORTED:
         return Skipped(reason, kind)
     if result.change is Change.INCONCLUSIVE:
-        return Error(reason, kind) if context.inconclusive_fails else Skipped(reason, kind)
+        return _undecided(reason, kind, context)
     return None
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from collie.campaign.observations import LostHost
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import JudgedRun, Phase
@@ -76,6 +77,11 @@ def _printable(value: Any) -> Any:
     return value
 
 
+def render_lost(lost: LostHost) -> Json:
+    """Return the object of a run that cost a host."""
+    return {"run": lost.run, "host": lost.host, "workload": render(lost.workload), "detail": lost.detail}
+
+
 def render_search(
     header: CampaignHeader,
     summary: Summary,
@@ -101,10 +107,7 @@ def render_search(
         "wall_seconds": plain(wall_seconds),
         "next_hour_chance": plain(outlook.next_hour_chance) if outlook else None,
         "trust": plain(summary.trust),
-        "lost_machines": [
-            {"run": lost.run, "host": lost.host, "workload": render(lost.workload), "detail": lost.detail}
-            for lost in summary.lost
-        ],
+        "lost_machines": [render_lost(lost) for lost in summary.lost],
         "path_killers": [{"run": each.run, "workload": render(each.workload)} for each in summary.path_killers],
         "pairs": summary.pairs,
         "pairs_set_aside": dict(summary.set_aside),

@@ -13,10 +13,21 @@ from collie.campaign.safety import SafetyRecord
 from collie.detect.compare import Change, Comparison, Effect, Spread
 from collie.detect.reading import RunReading, Sign
 from collie.inventory.fingerprint import HostDifference, show
-from collie.report.json.objects import SCHEMA_VERSION, Json, features, plain, render_differences, render_safety
+from collie.report.json.objects import (
+    SCHEMA_VERSION,
+    Json,
+    features,
+    plain,
+    render_differences,
+    render_lost,
+    render_safety,
+)
 from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_number, format_seconds
 from collie.workloads.workload import render
+
+_MAX_LOST = 5
+"""Most runs that cost a host in a note. JSON has all of them."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,15 @@ def notes(summary: GateSummary) -> tuple[str, ...]:
     """Return what the cases do not say: the neighbours, the search and the cost."""
     left = len(summary.untested)
     missed = f"{format_count(left, 'neighbour')} {'was' if left == 1 else 'were'} not reached: {unreached(summary)}"
-    return (neighbours(summary), *([missed] if left else []), searched(summary), effort(summary))
+    lost = [lost_hosts(summary)] if summary.lost else []
+    return (neighbours(summary), *([missed] if left else []), *lost, searched(summary), effort(summary))
+
+
+def lost_hosts(summary: GateSummary) -> str:
+    """Return the runs that cost a host."""
+    first = [f"run {each.run} host {each.host} of the {side} ({each.detail})" for side, each in summary.lost]
+    more = f" and {len(first) - _MAX_LOST} more" if len(first) > _MAX_LOST else ""
+    return f"{format_count(len(first), 'workload')} cost a host and got no answer: {'; '.join(first[:_MAX_LOST])}{more}"
 
 
 def describe_effect(effect: Effect | None) -> str:
@@ -229,6 +248,7 @@ def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float)
         "search_elapsed_seconds": plain(summary.search_seconds),
         "untested_neighbours": len(summary.untested),
         "needed_budget": summary.needed.as_option if summary.needed else None,
+        "lost_machines": [{"side": side.value, **render_lost(each)} for side, each in summary.lost],
         "counts": {change.value: len(summary.of(change)) for change in ORDER},
         "cases": [_case(result, context) for result in summary.results],
         **({"safety": safety} if safety else {}),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
+from collie import ports
 from collie.campaign.gate.cases import CaseOrigin, Record
 from collie.campaign.gate.loop import PURPOSE
 from collie.detect.bounds import Bounds, Calibration
-from collie.detect.compare import Change
+from collie.detect.compare import Change, Side
+from collie.detect.measurement import Watch
 from collie.detect.noise import Noise
 from collie.detect.reading import Sign
 from collie.detect.symptom import Symptom
+from collie.report.ci.junit import write_junit
 from collie.report.ci.markdown import render_markdown
 from collie.report.terminal.gate import answer_of, describe_effect, render_gate, render_gate_text
 from collie.store.memory import MemoryStore
@@ -30,6 +34,57 @@ def test_unchanged_passes_and_its_anomalies_are_still_there() -> None:
     assert not summary.alarms
     assert summary.exit_code(inconclusive_fails=True) == 0
     assert {"a1", "a2"} <= {anomaly.id for anomaly in store.anomalies()}, "the next gate may have it as its baseline"
+
+
+@dataclass
+class Fragile(FakeTestbed):
+    """A testbed that loses host b in some workloads."""
+
+    deadly: Mfs = field(default_factory=lambda: Mfs(()))
+
+    def measure(
+        self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+    ) -> ports.RunResult:
+        result = super().measure(workload, run, watch, on)
+        return ports.HostLost("b", "no answer", 90.0) if self.deadly.covers(workload) else result
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_case_that_cost_a_host_is_not_run_again_and_undecided(side: Side) -> None:
+    deadly = Fragile(BOTH, deadly=Mfs((*LOOPBACK.conditions, Condition("sge_count", Op.AT_MOST, 1))))
+    sound = FakeTestbed(BOTH)
+    pair = (deadly, sound) if side is Side.CANDIDATE else (sound, deadly)
+    summary, _ = gate(*pair, budget=30)
+    assert deadly.measured.count(A1.workload) == 1
+    (case,) = [result for result in summary.results if result.case is A1]
+    assert case.change is Change.INCONCLUSIVE
+    assert case.comparison.reason.endswith(f"it cost host b of the {side}: no answer")
+    assert summary.exit_code() == 4
+
+
+def test_a_gate_whose_search_lost_hosts_does_not_pass(tmp_path: Path) -> None:
+    """What it found is no answer for the workloads that were lost."""
+    summary, _ = gate(Fragile(BOTH, deadly=BATCHES), FakeTestbed(BOTH), budget=60)
+    assert changes(summary) == {"a1": Change.STILL, "a2": Change.STILL}
+    assert not summary.of(Change.INCONCLUSIVE)
+    assert summary.exit_code() == 4
+    assert summary.exit_code(inconclusive_fails=False) == 0
+    lost = len(summary.lost)
+    assert lost > 5
+    assert summary.answer() == f"inconclusive: 2 still there, {lost} runs cost a host"
+    first = summary.lost[0][1]
+    said = f"{lost} workloads cost a host and got no answer: run {first.run} host b of the candidate (no answer); run "
+    text = render_gate_text(summary, CONTEXT)
+    assert said in text
+    assert f" and {lost - 5} more\n" in text
+    assert said in render_markdown(summary, CONTEXT)
+    shown = render_gate(summary, CONTEXT, 1.0)
+    assert not shown["passed"]
+    assert len(shown["lost_machines"]) == lost
+    assert shown["lost_machines"][0].items() >= {"side": "candidate", "run": first.run, "host": "b"}.items()
+    for fails, kind in ((True, "error"), (False, "skipped")):
+        write_junit(tmp_path / "gate.xml", summary, replace(CONTEXT, inconclusive_fails=fails))
+        assert f'<{kind} message="{said}' in (tmp_path / "gate.xml").read_text()
 
 
 def test_fixed_and_worse_are_distinguished() -> None:
