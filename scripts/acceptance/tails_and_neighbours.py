@@ -1,28 +1,32 @@
 """Acceptance of latency and isolation on the simulator.
 
-    python scripts/acceptance/tails_and_neighbours.py late|healthy|isolate|wait [F G H] [--seeds 20] [--first 1]
+    python scripts/acceptance/tails_and_neighbours.py late healthy isolate wait [--seeds 20] [--first 1] [--results DIR]
+    python scripts/acceptance/tails_and_neighbours.py --page
 
 `late` searches the space `offered-load` on F-late, G-late and H-late: which of their delays are found and explained.
 `healthy` does so on F-healthy: no anomaly may be false. `isolate` searches for what holds up a victim on F, G and H:
 which of the resources that can hold it up have an aggressor. A resource counts if it limits the victim in at least 1 %
 of the random workloads beside which the victim loses a fifth more than beside their plain siblings. `wait` does so with
-a victim that offers 10 Gbit/s: what there is to be found is the victim's two symptoms, loss and latency. One line is
-printed for each campaign, then sums.
+a victim that offers 10 Gbit/s: what there is to be found is the victim's two symptoms, loss and latency.
+
+A line is printed for each campaign, and kept with the results: a killed script goes on. `--page` writes
+docs/evidence/tails-and-neighbours.md from them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from collie import wiring
 from collie.app import campaigns
@@ -40,7 +44,12 @@ from collie.simulator.mechanism import Mechanism
 from collie.simulator.tenants import kept_beside, victim_beside
 from collie.simulator.truth import Truth
 from collie.wiring import ADAPTERS
+from tests.support.results import append, last_commit, read_results
+from tests.support.tails_and_neighbours import page
 
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "evidence" / "tails-and-neighbours.md"
+_DEPENDS_ON = ("collie", "workloads", "search", "counters", "scripts/acceptance/tails_and_neighbours.py")
 SPACE = load_space("offered-load")
 DELAYS = {
     Mechanism.ACKNOWLEDGEMENT_TIMER,
@@ -48,32 +57,37 @@ DELAYS = {
     Mechanism.LONG_LISTS,
     Mechanism.LOOPBACK_BURSTS,
 }
+KINDS = {
+    "late": ("F-late", "G-late", "H-late"),
+    "healthy": ("F-healthy",),
+    "isolate": ("F", "G", "H"),
+    "wait": ("F", "G", "H"),
+}
+"""The subsystems of each kind of campaign."""
 _LOST = 0.2
 _COMMON = 0.01
 _LOAD = 10 * 10**9
 
 
 class Task(NamedTuple):
-    """One campaign. `kind` is `late`, `healthy`, `isolate` or `wait`."""
+    """One campaign. `kind` is one of `KINDS`, `commit` that of the code."""
 
     kind: str
     subsystem: str
     seed: int
     budget: str
+    commit: str
 
 
 class Outcome(NamedTuple):
-    """What is there to be found, what was found and what was explained to the end, with the false anomalies."""
+    """What there is to be found in a campaign, the cause of each anomaly, and the number of false ones."""
 
-    task: Task
     planted: frozenset[str]
-    found: frozenset[str]
-    explained: frozenset[str]
+    cause_of: dict[str, str]
     false: int
-    seconds: float
 
 
-def run(task: Task) -> Outcome:
+def run(task: Task) -> dict[str, Any]:
     """Run one campaign."""
     isolates = task.kind in ("isolate", "wait")
     testbed = TestbedChoice(subsystem=task.subsystem, victim=isolates, victim_bps=_LOAD if task.kind == "wait" else 0)
@@ -88,46 +102,49 @@ def run(task: Task) -> Outcome:
             opened.close()
     wall = time.perf_counter() - began
     judge = {"isolate": _isolated, "wait": _waiting}.get(task.kind, _late)
-    return judge(task, summary, wall)
-
-
-def _late(task: Task, summary: Summary, wall: float) -> Outcome:
-    score = _truth(task.subsystem).score(summary.anomalies)
-    delays = {mechanism.value for mechanism in DELAYS}
-    return Outcome(
-        task,
-        frozenset(score.planted) & delays,
-        frozenset(score.found) & delays,
-        frozenset(score.explained) & delays,
-        score.false,
-        wall,
-    )
-
-
-def _isolated(task: Task, summary: Summary, wall: float) -> Outcome:
-    hardware = wiring.subsystem_of(TestbedChoice(subsystem=task.subsystem)).hardware
-    limits = {
-        anomaly.id: kept_beside(hardware, anomaly.workload, anomaly.set_up).limit for anomaly in summary.anomalies
+    outcome = judge(task.subsystem, summary)
+    own = [each for each in summary.anomalies if each.same_as is None]
+    return {
+        **task._asdict(),
+        "planted": sorted(outcome.planted),
+        "found": sorted(outcome.planted & {outcome.cause_of[each.id] for each in own}),
+        "explained": sorted(outcome.planted & {outcome.cause_of[each.id] for each in own if each.complete}),
+        "false": outcome.false,
+        "anomalies": [
+            {
+                "cause": outcome.cause_of[each.id],
+                "severity": each.severity,
+                "complete": each.complete,
+                "mfs": str(each.mfs),
+            }
+            for each in own
+        ],
+        "wall_seconds": wall,
     }
-    complete = {anomaly.id for anomaly in summary.anomalies if anomaly.complete}
+
+
+def _late(subsystem: str, summary: Summary) -> Outcome:
+    score = _truth(subsystem).score(summary.anomalies)
+    planted = frozenset(score.planted) & {mechanism.value for mechanism in DELAYS}
+    return Outcome(planted, {name: str(cause) for name, cause in score.mechanisms.items()}, score.false)
+
+
+def _isolated(subsystem: str, summary: Summary) -> Outcome:
+    hardware = wiring.subsystem_of(TestbedChoice(subsystem=subsystem)).hardware
+    beside = {each.id: kept_beside(hardware, each.workload, each.set_up) for each in summary.anomalies}
     false = sum(
-        kept_beside(hardware, each.workload, each.set_up).bps
-        > (1.0 - _LOST / 2) * kept_beside(hardware, plain_sibling(each.workload, SPACE)).bps
+        beside[each.id].bps > (1.0 - _LOST / 2) * kept_beside(hardware, plain_sibling(each.workload, SPACE)).bps
         for each in summary.anomalies
     )
-    explained = frozenset(limits[name] for name in complete)
-    return Outcome(task, _exhaustible(task.subsystem), frozenset(limits.values()), explained, false, wall)
+    return Outcome(_exhaustible(subsystem), {name: kept.limit for name, kept in beside.items()}, false)
 
 
-def _waiting(task: Task, summary: Summary, wall: float) -> Outcome:
-    hardware = wiring.subsystem_of(TestbedChoice(subsystem=task.subsystem)).hardware
+def _waiting(subsystem: str, summary: Summary) -> Outcome:
+    hardware = wiring.subsystem_of(TestbedChoice(subsystem=subsystem)).hardware
     return Outcome(
-        task,
-        frozenset({Symptom.VICTIM_LOSS, Symptom.VICTIM_LATENCY}),
-        frozenset(each.symptom for each in summary.anomalies),
-        frozenset(each.symptom for each in summary.anomalies if each.complete),
+        frozenset({Symptom.VICTIM_LOSS.value, Symptom.VICTIM_LATENCY.value}),
+        {each.id: each.symptom.value for each in summary.anomalies},
         sum(not _is_held_up(hardware, each) for each in summary.anomalies),
-        wall,
     )
 
 
@@ -137,8 +154,8 @@ def _is_held_up(hardware: Subsystem, anomaly: Anomaly) -> bool:
     kept, here = victim_beside(hardware, anomaly.workload, anomaly.set_up, _LOAD)
     usual, there = victim_beside(hardware, sibling, None, _LOAD)
     if anomaly.symptom is Symptom.VICTIM_LOSS:
-        return kept.bps <= (1.0 - _LOST / 2) * usual.bps
-    return max(here.median / there.median, here.p99 / there.p99) >= Thresholds().latency_ratio / 2
+        return bool(kept.bps <= (1.0 - _LOST / 2) * usual.bps)
+    return bool(max(here.median / there.median, here.p99 / there.p99) >= Thresholds().latency_ratio / 2)
 
 
 @cache
@@ -158,42 +175,53 @@ def _exhaustible(subsystem: str) -> frozenset[str]:
     return frozenset(limit for limit, count in found.items() if count >= _COMMON * found.total())
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the campaigns and print their sums."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=("late", "healthy", "isolate", "wait"))
-    parser.add_argument("subsystems", nargs="*", default=["F", "G", "H"])
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--budget", default="10h")
-    options = parser.parse_args(argv)
-    names = {
-        "late": [f"{name}-late" for name in options.subsystems],
-        "healthy": ["F-healthy"],
-        "isolate": options.subsystems,
-        "wait": options.subsystems,
-    }[options.kind]
-    seeds = range(options.first, options.first + options.seeds)
-    tasks = [Task(options.kind, name, seed, options.budget) for seed in seeds for name in names]
-    outcomes = []
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for outcome in pool.map(run, tasks):
-            outcomes.append(outcome)
-            missed = ", ".join(sorted(outcome.planted - outcome.found)) or "none"
+def run_all(tasks: Sequence[Task], jobs: int, path: Path) -> None:
+    """Run campaigns in parallel, and keep each as it ends."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are parallel; threads inside would fight over cores
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for number, done in enumerate(as_completed([pool.submit(run, task) for task in tasks]), 1):
+            result = done.result()
+            append(path, result)
+            missed = ", ".join(sorted({*result["planted"]} - {*result["found"]})) or "none"
             print(
-                f"{outcome.task.subsystem} seed {outcome.task.seed}: found {len(outcome.found & outcome.planted)} of "
-                f"{len(outcome.planted)}, explained {len(outcome.explained & outcome.planted)}, false {outcome.false}, "
-                f"missed {missed}, {outcome.seconds:.0f} s",
+                f"{number}/{len(tasks)} {result['kind']} {result['subsystem']} seed {result['seed']}: found "
+                f"{len(result['found'])} of {len(result['planted'])}, explained {len(result['explained'])}, false "
+                f"{result['false']}, missed {missed}, {result['wall_seconds']:.0f} s",
                 flush=True,
             )
-    for name in names:
-        mine = [outcome for outcome in outcomes if outcome.task.subsystem == name]
-        planted = sum(len(outcome.planted) for outcome in mine)
-        found = sum(len(outcome.found & outcome.planted) for outcome in mine)
-        explained = sum(len(outcome.explained & outcome.planted) for outcome in mine)
-        false = sum(outcome.false for outcome in mine)
-        print(f"{name}: {len(mine)} campaigns, found {found} and explained {explained} of {planted}, {false} false")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run campaigns, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--seeds", type=int, default=20, help="campaigns per subsystem")
+    parser.add_argument("--first", type=int, default=1, metavar="SEED")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--budget", default="10h")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "tails-and-neighbours", metavar="DIR")
+    parser.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(ROOT)} from the results")
+    options = parser.parse_args(argv)
+    if unknown := {*options.kinds} - {*KINDS}:
+        parser.error(f"no such kind: {', '.join(sorted(unknown))}")
+    path, commit = options.results / "results.jsonl", last_commit(ROOT, _DEPENDS_ON)
+    if not options.page:
+        options.results.mkdir(parents=True, exist_ok=True)
+        done = {tuple(result[field] for field in Task._fields) for result in read_results(path)}
+        seeds = range(options.first, options.first + options.seeds)
+        tasks = [
+            Task(kind, name, seed, options.budget, commit)
+            for seed in seeds
+            for kind in options.kinds
+            for name in KINDS[kind]
+        ]
+        run_all([task for task in tasks if task not in done], options.jobs, path)
+        return 0
+    results = [result for result in read_results(path) if result["commit"] == commit]
+    if not results:
+        print(f"{path} has no campaign of commit {commit}", file=sys.stderr)
+        return 2
+    PAGE.write_text(page(results, commit))
     return 0
 
 
