@@ -119,10 +119,11 @@ class Explainer:
     def _around(
         self, lane: Lane, confirmed: ConfirmedAnomaly, judgements: Judgements = nothing_measured
     ) -> Surroundings:
+        milder = self._triage.milder_around(confirmed)
         return Surroundings(
             self._space,
             self._recipe.noise,
-            lambda probe: self._known.covers(probe, but=confirmed.inside),
+            lambda probe: self._known.covers(probe, but=milder),
             judgements,
             lambda probe: self._cost(lane, confirmed.anomaly, probe),
             lambda: lane.set_up,
@@ -191,7 +192,7 @@ class Explainer:
         typical = self._measurer.judgement.measurement(anomaly.workload) or explained.measurement
         cause = self._measurer.judgement.with_signature(explained.verdict, typical)
         cause = dataclasses.replace(cause, severity=explained.severity_alone)
-        return Explained(anomaly.mfs, anomaly.workload, cause, lambda workload: self._known.covers(workload, but=own))
+        return Explained(anomaly.mfs, anomaly.workload, cause, lambda workload: self._known.covers(workload, but=(own,)))
 
     async def _widened(self, lane: Lane, explained: ConfirmedAnomaly, needless: Condition) -> bool:
         """Drop a condition of a set if fresh runs without it keep its claim. Return whether they do."""

@@ -249,6 +249,12 @@ class Triage:
             and self._widened(other.anomaly) != confirmed.inside
         ]
 
+    def milder_around(self, confirmed: ConfirmedAnomaly) -> list[Mfs]:
+        """Return the sets that do not hide an anomaly: the one around it, and those whose cause stays below its floor."""
+        around = [confirmed.inside] if confirmed.inside is not None else []
+        milder = (other for other in self._explained if other.severity_alone < confirmed.floor)
+        return around + [self._widened(other.anomaly) for other in milder]
+
     def same_set(self, confirmed: ConfirmedAnomaly) -> ConfirmedAnomaly | None:
         """Return an earlier anomaly with practically the same set, so that both are one.
 

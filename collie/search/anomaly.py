@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from collie.detect.interval import Interval, wilson
@@ -221,6 +221,6 @@ class KnownAnomalies:
         """Remove a set that proved wrong."""
         self._sets.remove(mfs)
 
-    def covers(self, workload: Workload, but: Mfs | None = None) -> bool:
-        """Whether a known anomaly explains a workload (paper, MatchMFS), other than one set."""
-        return any(mfs != but and mfs.covers(workload) for mfs in self._sets)
+    def covers(self, workload: Workload, but: Collection[Mfs] = ()) -> bool:
+        """Whether a known anomaly explains a workload (paper, MatchMFS), other than some of them."""
+        return any(mfs not in but and mfs.covers(workload) for mfs in self._sets)

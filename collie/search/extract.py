@@ -138,7 +138,7 @@ class MfsExtraction:
         self._spent = 0.0
         self._doubted: Candidate | None = None
         self._open: Candidate | None = None
-        self._settled = self._finished = self._began = False
+        self._settled = self._finished = self._exhausted = self._began = False
         self._alone: dict[Workload, bool] = {finding: True}
         self._ran = {finding}
         self._rehearsed: Counter[tuple[Workload, Mfs]] = Counter()
@@ -148,8 +148,8 @@ class MfsExtraction:
 
     @property
     def is_over(self) -> bool:
-        """Whether the claim is finished, or the limit of time is reached and the set cannot be claimed as it is."""
-        if self._finished or self._spent >= self._most_runs + _CLAIM_DRAWS * self._policy.fresh_runs:
+        """Whether the claim is finished, or the set cannot be claimed: the limit of time is reached, or all of it ran."""
+        if self._finished or self._exhausted or self._spent >= self._most_runs + _CLAIM_DRAWS * self._policy.fresh_runs:
             return True
         return self._is_late and (not self.mfs.conditions or self._is_refuted)
 
@@ -172,8 +172,8 @@ class MfsExtraction:
         Each takes a set-up of its own, as a user's run does.
         """
         while not self.is_over and self._open is None:
-            # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
             refuted = self._shows_sometimes and self._is_refuted
+            # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
             if suffices(self.fresh, self._policy) and self._asked and not refuted:
                 self._finished = True
                 break
@@ -183,6 +183,11 @@ class MfsExtraction:
                 self._open = None if self._is_late else self._question()
                 continue
             drawn = drawn_inside(self.mfs, start, self._around, self._rng, self._ran, rest_plain=rest_plain)
+            if drawn is None:
+                self._finished, self._exhausted = bool(self.fresh) and not self._is_refuted, True
+                if not self._asked:
+                    yield from self._run_alone(start)
+                break
             verdict = yield from self._run_alone(drawn)
             if verdict is not None and not verdict.is_inconclusive:
                 self.fresh.append(verdict.is_anomalous)

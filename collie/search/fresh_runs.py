@@ -74,6 +74,8 @@ def claim(mfs: Mfs, start: Workload, policy: Extraction, around: Surroundings) -
         if suffices(shows, policy):
             break
         drawn = drawn_inside(mfs, start, around, rng, ran, rest_plain=len(shows) % 2 == 0)
+        if drawn is None:
+            break
         ran.add(drawn)
         verdict = yield drawn
         if verdict is not None and not verdict.is_inconclusive:
@@ -91,19 +93,19 @@ def suffices(shows: list[bool], policy: Extraction) -> bool:
 
 def drawn_inside(
     mfs: Mfs, start: Workload, around: Surroundings, rng: Random, ran: Set[Workload], *, rest_plain: bool
-) -> Workload:
-    """Draw a workload inside a set and outside all known ones, if possible one that has not run.
+) -> Workload | None:
+    """Draw a workload inside a set and outside all known anomalies that has not run. Return None if none is found.
 
-    If there is none, return the start.
+    With `rest_plain`, what the set does not name is plain, as long as such workloads are left. Without it, it is plain
+    when no others are left. The start lies inside the set, unless that has no condition.
     """
-    drawn, found = start, None
-    for _ in range(_DRAWS):
-        if not mfs.conditions:
-            drawn = around.space.sample(rng)
-        elif mfs.covers(start):
-            drawn = draw_inside(around.space, mfs, drawn, rng, rest_plain=rest_plain)
-        if not around.known(drawn):
-            found = drawn
-            if drawn not in ran:
-                break
-    return found or start
+    drawn = start
+    for plain in (rest_plain, not rest_plain):
+        for _ in range(_DRAWS):
+            if mfs.conditions:
+                drawn = draw_inside(around.space, mfs, drawn, rng, rest_plain=plain)
+            else:
+                drawn = around.space.sample(rng)
+            if drawn not in ran and not around.known(drawn):
+                return drawn
+    return None

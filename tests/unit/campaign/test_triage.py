@@ -68,6 +68,17 @@ def test_what_two_lanes_explained_is_compared_unless_it_lies_inside_the_other_as
     assert triage.explained_before(second) == []
 
 
+@pytest.mark.parametrize(("floor", "hides"), [(0.0, True), (0.5, True), (0.7, False)])
+def test_a_set_whose_cause_stays_below_the_floor_of_a_second_cause_does_not_hide_it(floor: float, hides: bool) -> None:
+    triage, known, suspicion = explained(LOOPBACK, complete=True)
+    (first,) = triage.found.values()
+    second = ConfirmedAnomaly(INSIDE, suspicion.verdict, suspicion.measurement, replace(first, id="a2"), floor=floor)
+    triage.with_set[0].severity_alone = 0.6
+    assert known.covers(INSIDE, but=triage.milder_around(second)) is hides
+    second.inside = widen_to_untested(LOOPBACK, SPACE)
+    assert not known.covers(INSIDE, but=triage.milder_around(second))
+
+
 def test_a_joined_anomaly_stays_joined_whatever_is_recorded_of_it_later() -> None:
     triage, _, suspicion = explained(LOOPBACK, complete=True)
     (first,) = triage.found.values()

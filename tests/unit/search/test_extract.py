@@ -205,6 +205,17 @@ def test_what_known_anomalies_cover_is_not_run_even_for_a_claim() -> None:
     assert not found.complete
 
 
+def test_a_claim_counts_no_workload_twice_where_few_are_left() -> None:
+    start = SPACE.base.with_(wqe_batch=128)
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
+    left = [start, *(SPACE.base.with_(wqe_batch=batch) for batch in (1, 2, 4, 8, 16, 32, 64))]
+    found, asked = run(start, planted(mfs), known=lambda workload: workload not in left)
+    inside = {workload for workload in asked if mfs.covers(workload)}
+    assert str(found.mfs) == str(mfs)
+    assert found.fresh_runs < len(inside)
+    assert found.complete == (found.fresh_runs > 0)
+
+
 def test_a_finding_without_a_run_is_run_first() -> None:
     start = SPACE.base.with_(wqe_batch=128)
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))

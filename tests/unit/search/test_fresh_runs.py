@@ -20,10 +20,10 @@ POLICY = Extraction(fresh_runs=6, most_runs=20)
 
 
 def claimed(
-    answer: Callable[[int], Verdict | None], known: Callable[[Workload], bool] = never
+    answer: Callable[[int], Verdict | None], known: Callable[[Workload], bool] = never, mfs: Mfs = MFS
 ) -> tuple[tuple[int, int], list[Workload]]:
     """Answer the runs of a claim by their number. Return the claim and the runs."""
-    probes, asked = claim(MFS, START, POLICY, Surroundings(SPACE, Noise(), known)), list[Workload]()
+    probes, asked = claim(mfs, START, POLICY, Surroundings(SPACE, Noise(), known)), list[Workload]()
     try:
         asked.append(next(probes))
         while True:
@@ -45,6 +45,20 @@ def test_each_run_is_new_and_inside_the_set_and_every_other_one_plain_where_the_
 def test_no_run_lies_in_a_known_anomaly() -> None:
     _, asked = claimed(lambda _number: SHOWS, lambda workload: workload.qps >= 32 or workload.wqe_batch == 64)
     assert all(workload.qps < 32 and workload.wqe_batch != 64 for workload in asked)
+
+
+def test_what_has_run_is_no_fresh_run_where_only_one_workload_is_plain_otherwise() -> None:
+    shown, asked = claimed(lambda _number: SHOWS, mfs=Mfs((Condition("wqe_batch", Op.EQUAL, 128),)))
+    assert shown == (6, 6)
+    assert len({START, *asked}) == 7
+
+
+def test_a_claim_ends_when_all_workloads_outside_the_known_anomalies_have_run() -> None:
+    left = [SPACE.base.with_(wqe_batch=batch, mtu=512) for batch in (32, 64)]
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("mtu", Op.EQUAL, 512)))
+    shown, asked = claimed(lambda _number: SHOWS, known=lambda workload: workload not in left, mfs=mfs)
+    assert sorted(asked, key=left.index) == left
+    assert shown == (2, 2)
 
 
 @pytest.mark.parametrize("silent", [None, inconclusive("noise")])
