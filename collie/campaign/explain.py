@@ -109,6 +109,7 @@ class Explainer:
             confidence=extracted.confidence,
             fresh_runs=extracted.fresh_runs,
             fresh_shows=extracted.fresh_shows,
+            least_severity=floor,
             telling=telling,
             hint=hint,
         )
@@ -192,7 +193,9 @@ class Explainer:
         typical = self._measurer.judgement.measurement(anomaly.workload) or explained.measurement
         cause = self._measurer.judgement.with_signature(explained.verdict, typical)
         cause = dataclasses.replace(cause, severity=explained.severity_alone)
-        return Explained(anomaly.mfs, anomaly.workload, cause, lambda workload: self._known.covers(workload, but=(own,)))
+        return Explained(
+            anomaly.mfs, anomaly.workload, cause, lambda workload: self._known.covers(workload, but=(own,))
+        )
 
     async def _widened(self, lane: Lane, explained: ConfirmedAnomaly, needless: Condition) -> bool:
         """Drop a condition of a set if fresh runs without it keep its claim. Return whether they do."""
@@ -208,7 +211,9 @@ class Explainer:
             return False
         self._triage.contradicted(explained)
         revised = explained.anomaly.revised
-        explained.anomaly = dataclasses.replace(anomaly, mfs=mfs, fresh_runs=runs, fresh_shows=shows, revised=revised)
+        explained.anomaly = dataclasses.replace(
+            anomaly, mfs=mfs, fresh_runs=runs, fresh_shows=shows, revised=revised, least_severity=explained.floor
+        )
         self._triage.explained(explained)
         self._sink.on_event(AnomalyExplained(explained.anomaly))
         return True

@@ -250,7 +250,7 @@ class Triage:
         ]
 
     def milder_around(self, confirmed: ConfirmedAnomaly) -> list[Mfs]:
-        """Return the sets that do not hide an anomaly: the one around it, and those whose cause stays below its floor."""
+        """Return the sets that do not hide an anomaly: that around it, and those of causes below its floor."""
         around = [confirmed.inside] if confirmed.inside is not None else []
         milder = (other for other in self._explained if other.severity_alone < confirmed.floor)
         return around + [self._widened(other.anomaly) for other in milder]

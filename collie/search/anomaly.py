@@ -68,6 +68,8 @@ class Anomaly:
         same_as: id of the anomaly that has the same cause, as control runs showed.
         likely_same_as: without an explanation, the anomaly that most likely has the same cause (`search.familiarity`).
         fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
+        least_severity: severity from which a fresh run shows it. A milder run shows only the anomaly whose set is
+            around it. 0 if there is none.
         history: the shortest sequence of workloads after which it shows on the same set-up. Empty if it needs none.
         made_for: the workload whose set-up it needs, or None if a set-up of its own shows it.
     """
@@ -94,6 +96,7 @@ class Anomaly:
     revised: tuple[Mfs, ...] = ()
     fresh_runs: int = 0
     fresh_shows: int = 0
+    least_severity: float = 0.0
     history: tuple[Workload, ...] = ()
     made_for: Workload | None = None
     found_severity: float | None = None
@@ -119,7 +122,8 @@ class Anomaly:
     def without_explanation(self) -> Anomaly:
         """Return the anomaly after a measurement contradicted its explanation."""
         open_again = replace(self, mfs=Mfs(()), complete=False, trials=0, passed=0, confidence=None)
-        return replace(open_again, fresh_runs=0, fresh_shows=0, revised=(*self.revised, self.mfs))
+        open_again = replace(open_again, fresh_runs=0, fresh_shows=0, least_severity=0.0)
+        return replace(open_again, revised=(*self.revised, self.mfs))
 
     @property
     def set_up(self) -> SetUp | None:

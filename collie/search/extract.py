@@ -138,7 +138,8 @@ class MfsExtraction:
         self._spent = 0.0
         self._doubted: Candidate | None = None
         self._open: Candidate | None = None
-        self._settled = self._finished = self._exhausted = self._began = False
+        self._settled = self._began = False
+        self._claimed: bool | None = None
         self._alone: dict[Workload, bool] = {finding: True}
         self._ran = {finding}
         self._rehearsed: Counter[tuple[Workload, Mfs]] = Counter()
@@ -148,8 +149,8 @@ class MfsExtraction:
 
     @property
     def is_over(self) -> bool:
-        """Whether the claim is finished, or the set cannot be claimed: the limit of time is reached, or all of it ran."""
-        if self._finished or self._exhausted or self._spent >= self._most_runs + _CLAIM_DRAWS * self._policy.fresh_runs:
+        """Whether the set is claimed or cannot be, or the limit of time is reached."""
+        if self._claimed is not None or self._spent >= self._most_runs + _CLAIM_DRAWS * self._policy.fresh_runs:
             return True
         return self._is_late and (not self.mfs.conditions or self._is_refuted)
 
@@ -172,10 +173,10 @@ class MfsExtraction:
         Each takes a set-up of its own, as a user's run does.
         """
         while not self.is_over and self._open is None:
-            refuted = self._shows_sometimes and self._is_refuted
             # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
+            refuted = self._shows_sometimes and self._is_refuted
             if suffices(self.fresh, self._policy) and self._asked and not refuted:
-                self._finished = True
+                self._claimed = True
                 break
             rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
             if self._around.set_up() is not None and start not in self._alone:
@@ -184,7 +185,7 @@ class MfsExtraction:
                 continue
             drawn = drawn_inside(self.mfs, start, self._around, self._rng, self._ran, rest_plain=rest_plain)
             if drawn is None:
-                self._finished, self._exhausted = bool(self.fresh) and not self._is_refuted, True
+                self._claimed = bool(self.fresh) and not self._is_refuted
                 if not self._asked:
                     yield from self._run_alone(start)
                 break
@@ -319,10 +320,10 @@ class MfsExtraction:
 
     def result(self) -> Extracted:
         """Return the set and its claim so far."""
-        if not self._finished:
+        if not self._claimed:
             self._settle()
         passed, trials = self._evidence.trials(self.mfs)
-        complete = self._finished if self.mfs.conditions else self._evidence.all_reproduce
+        complete = bool(self._claimed) if self.mfs.conditions else self._evidence.all_reproduce
         simplest = self._evidence.simplest(self.mfs)
         shown_alone = self._around.set_up() is None or self._alone.get(simplest)
         if not shown_alone or not self._evidence.is_sure(simplest, self._policy.accepting):

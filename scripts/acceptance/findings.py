@@ -37,6 +37,7 @@ from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from collie import wiring
 from collie.app import campaigns
@@ -245,7 +246,8 @@ def _measured(anomaly: Anomaly, score: Score, task: Task) -> dict[str, Any]:
         return entry
     subsystem = task.case.testbed().subsystem
     rng = Random(f"{task.seed}/{anomaly.id}")
-    precision, shows = _inside(anomaly.mfs, anomaly.workload, subsystem, POINTS, task.case.show_rate, rng)
+    least = anomaly.least_severity
+    precision, shows = _inside(anomaly.mfs, anomaly.workload, subsystem, POINTS, task.case.show_rate, rng, least)
     entry |= {"precision": precision, "shows": shows, **claim_of(anomaly)}
     entry["unneeded"] = sum(
         _inside(rest, anomaly.workload, subsystem, POINTS_WITHOUT, 1.0, rng)[0] >= precision - UNNEEDED
@@ -257,19 +259,26 @@ def _measured(anomaly: Anomaly, score: Score, task: Task) -> dict[str, Any]:
 
 
 def _inside(
-    mfs: Mfs, witness: Workload, subsystem: str, points: int, show_rate: float, rng: Random
+    mfs: Mfs, witness: Workload, subsystem: str, points: int, show_rate: float, rng: Random, least: float = 0.0
 ) -> tuple[float, float]:
-    """Return the share of ladder-uniform points that are anomalous, and the share of runs there that show it."""
+    """Return the share of ladder-uniform points that are anomalous, and the share of runs there that show it.
+
+    A run shows it from the `least` severity on.
+    """
     drawn = inside(SPACE, mfs, witness, points, rng, rest_plain=False)
     runnable = [workload for workload in drawn if not unsupported_reason(_file(subsystem).hardware, workload)]
     truth = _truth(subsystem)
     if show_rate == 1.0:
-        precision = float(np.mean(truth.severities(runnable) > 0))
-        return precision, precision
+        severities = truth.severities(runnable)
+        return float(np.mean(severities > 0)), float(np.mean(_shown(severities, least)))
     severities, costs, _ = truth.credits(runnable)
     anomalous = severities > 0
     causes = np.maximum(1, (costs > 0).sum(axis=0))  # each shows by itself
-    return float(anomalous.mean()), float((anomalous * (1.0 - (1.0 - show_rate) ** causes)).mean())
+    return float(anomalous.mean()), float((_shown(severities, least) * (1.0 - (1.0 - show_rate) ** causes)).mean())
+
+
+def _shown(severities: NDArray[np.float64], least: float) -> NDArray[np.bool_]:
+    return (severities > 0) & (severities >= least)
 
 
 @cache

@@ -281,6 +281,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "confidence": plain(anomaly.confidence),
         "fresh_runs": anomaly.fresh_runs,
         "fresh_shows": anomaly.fresh_shows,
+        "least_severity": plain(anomaly.least_severity),
         "shown_ratio_interval": _interval(anomaly.shown_interval),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,

@@ -161,7 +161,8 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
 def _claim(anomaly: Anomaly) -> str:
     if (shown := anomaly.shown_interval) is not None:
         fresh = format_count(anomaly.fresh_runs, "fresh run")
-        return f", shows in {anomaly.fresh_shows} of {fresh} ({interval(shown)})"
+        least = f", with a severity of at least {percent(anomaly.least_severity)}" if anomaly.least_severity else ""
+        return f", shows in {anomaly.fresh_shows} of {fresh}{least} ({interval(shown)})"
     if not anomaly.trials:
         return ""
     show = "shows" if anomaly.trials == 1 else "show"

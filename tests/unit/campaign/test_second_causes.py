@@ -145,6 +145,8 @@ def test_a_second_cause_that_needs_the_same_conditions_is_explained_inside_the_f
     first, second = summary.anomalies
     assert first.mfs == LOOPBACK
     assert (second.same_as, second.complete) == (None, True)
+    assert first.least_severity == 0.0
+    assert first.severity < second.least_severity < second.severity
     assert set(SGES.conditions) <= set(second.mfs.conditions)
 
 

@@ -67,6 +67,7 @@ ANOMALY_KEYS = [
     "confidence",
     "fresh_runs",
     "fresh_shows",
+    "least_severity",
     "shown_ratio_interval",
     "revised",
     "same_as",

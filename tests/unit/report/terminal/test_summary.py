@@ -205,6 +205,8 @@ def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
     assert "inside" not in new
     never = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, fresh_shows=0),)), 1.0)
     assert "shows in 0 of 9 fresh runs (0 to 30%)" in never
+    second = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, least_severity=0.87),)), 1.0)
+    assert "shows in 9 of 9 fresh runs, with a severity of at least 87% (70 to 100%)" in second
 
 
 def test_suspicions_that_show_too_rarely_are_listed(summary: Summary) -> None:
