@@ -36,11 +36,14 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
         yield f"It shows while all of this holds, and goes when any one of it is broken:\n{conditions}"
     anomaly = bundle.plan.anomaly
     named = {condition.dimension for condition in bundle.mfs.conditions}
-    yield f"The workload, where it is not its plain sibling:\n{_fields(anomaly, bundle.siblings[anomaly], named)}"
+    is_plain = bundle.siblings[anomaly] == anomaly
+    which = "which is plain traffic itself" if is_plain else "where it is not its plain sibling"
+    yield f"The workload, {which}:\n{_fields(anomaly, bundle.siblings[anomaly], named)}"
     yield from _needs(bundle)
     yield _wrapped(
         "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in "
         "flight, everything else plain. What the sibling delivers is what the workload is held against."
+        + (" Of the anomaly itself no healthy sibling exists, because it is plain traffic." * is_plain)
     )
     if bundle.victim and not why_none(anomaly):
         load = f"at {format_rate(bundle.victim_bps)}" if bundle.victim_bps else "with full send queues"

@@ -30,6 +30,11 @@ class PerftestCase:
     sibling: Expression
     explanation_begun: bool = True
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether perftest runs the same for the workload and for its sibling, so that they cannot be compared."""
+        return self.anomaly.is_faithful and self.anomaly.pairs == self.sibling.pairs
+
 
 def in_perftest(name: str, workload: Workload, symptom: Symptom | None, mfs: Mfs, space: Space) -> PerftestCase:
     """Express a workload in perftest's terms. The conditions of `mfs` must hold. Other fields may differ."""

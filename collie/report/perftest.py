@@ -32,18 +32,25 @@ def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None)
             f"# The {'anomaly' if case.symptom else 'workload'}. All of it runs at the same time, servers first.",
         ]
         lines += _listed(case.anomaly.pairs)
-        lines += ["", "# Its plain sibling: what these hosts deliver when nothing is wrong."]
-        lines += _listed(case.sibling.pairs)
+        if case.is_plain:
+            lines += ["", *(f"# {line}" for line in _without_sibling(case))]
+        else:
+            lines += ["", "# Its plain sibling: what these hosts deliver when nothing is wrong."]
+            lines += _listed(case.sibling.pairs)
     return "\n".join(lines)
 
 
 def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
-    """Return a shell script that runs the anomaly and its plain sibling over SSH and compares them."""
-    runs = {"sibling": _runs(case.sibling), "anomaly": _runs(case.anomaly)}
+    """Return a shell script that runs the anomaly and its plain sibling over SSH and compares them.
+
+    Plain traffic is its own sibling. Then the script runs it alone.
+    """
+    compared = {} if case.is_plain else {"sibling": _runs(case.sibling)}
+    runs = {**compared, "anomaly": _runs(case.anomaly)}
     plain_text = environment().overlay(autoescape=False, keep_trailing_newline=True)
     return plain_text.get_template("perftest.sh.j2").render(
         version=__version__,
-        explanation=list(_explanation(case)),
+        explanation=[*_explanation(case), *_without_sibling(case)],
         settings=_settings(case, hosts or {}),
         required=[f"ADDRESS_{role.upper()}" for role in _contacted(case) if role not in (hosts or {})],
         destinations={role.upper(): _destination(hosts or {}, role) for role in _roles(case)},
@@ -51,6 +58,7 @@ def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
         sinks={name: sorted({str(pair["sink"]) for pair in pairs} - {""}) for name, pairs in runs.items()},
         seconds=SECONDS,
         bytes=max(case.anomaly.runs.payloads),
+        compares=not case.is_plain,
     )
 
 
@@ -64,7 +72,7 @@ def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
         "requires": list(expression.requires),
         "settings": {name: value for row in _settings(case, hosts or {}) for name, value in row.items()},
         "commands": [_pair(number, pair) for number, pair in enumerate(expression.pairs)],
-        "sibling": [_pair(number, pair) for number, pair in enumerate(case.sibling.pairs)],
+        "sibling": [] if case.is_plain else [_pair(number, pair) for number, pair in enumerate(case.sibling.pairs)],
     }
 
 
@@ -99,6 +107,13 @@ def _explanation(case: PerftestCase) -> Iterator[str]:
         yield from (f"  {_difference_text(each)}" for each in expression.differs)
     if expression.requires:
         yield f"Needs {'; '.join(expression.requires)}."
+
+
+def _without_sibling(case: PerftestCase) -> Iterator[str]:
+    """Yield why there is nothing to compare with, if there is nothing."""
+    if case.is_plain:
+        nothing = "no healthy plain sibling exists" if case.symptom else "there is no other one"
+        yield f"This is plain traffic itself: {nothing} to compare with."
 
 
 def _difference_text(difference: PerftestDifference) -> str:

@@ -113,6 +113,17 @@ def test_a_workload_that_has_no_victim_promises_none() -> None:
     assert "victim" not in about(replace(one, victim=True, plan=plan, siblings=siblings), "file.pyz")
 
 
+def test_plain_traffic_that_is_anomalous_is_named_as_that() -> None:
+    said, plain = about(bundle(), "file.pyz"), Workload()
+    assert "The workload, where it is not its plain sibling:\n" in said
+    assert "plain traffic" not in said
+    one = bundle()
+    own = replace(one, plan=replace(one.plan, anomaly=plain), siblings={**one.siblings, plain: plain})
+    said = about(own, "file.pyz")
+    assert "The workload, which is plain traffic itself:\n" in said
+    assert "Of the anomaly itself no healthy sibling exists, because it is plain traffic." in " ".join(said.split())
+
+
 def test_only_a_bundle_with_phases_or_a_victim_is_too_new_for_an_earlier_collie() -> None:
     versions = [encode(each)["bundle_version"] for each in (bundle(), after(), replace(after(), victim=True))]
     assert versions == [1, 2, 3]

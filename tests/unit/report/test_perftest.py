@@ -12,6 +12,7 @@ import pytest
 
 from collie.app import cases
 from collie.content.spaces import load_space
+from collie.detect.symptom import Symptom
 from collie.perftest.case import PerftestCase, in_perftest
 from collie.perftest.parse import workload_of
 from collie.report.perftest import perftest_json, render_commands, render_script
@@ -130,6 +131,33 @@ def test_the_script_counts_in_the_window_of_perftest(hosts: dict[str, str]) -> N
     script = render_script(case("nsdi22-03"))
     longer = run(script, {**hosts, "DURATION": "10", "ROUNDS": "1"}, 4 << 20)
     assert "plain sibling: 167.8 Gbit/s" in longer.stdout  # 30,000 messages of 4 MiB in 10 - 2 * 2 s
+
+
+PLAIN = in_perftest("a2", SPACE.base, Symptom.PAUSE, Mfs(()), SPACE)
+
+
+def test_plain_traffic_is_not_compared_with_itself(hosts: dict[str, str]) -> None:
+    said = "# This is plain traffic itself: no healthy plain sibling exists to compare with."
+    text = render_commands(PLAIN)
+    assert text.splitlines()[-1] == said
+    assert len([line for line in text.splitlines() if line.startswith("ib_")]) == 2
+    assert "when nothing is wrong" not in text
+    reported = perftest_json(PLAIN)
+    assert len(reported["commands"]) == 1
+    assert reported["sibling"] == []
+    script = render_script(PLAIN)
+    assert said in script
+    done = run(script, hosts, 64 << 10)
+    assert done.returncode == 0, done.stderr
+    rate, verdict = done.stdout.splitlines()
+    assert rate == "anomaly, to host b: 5.243 Gbit/s"
+    assert verdict.startswith("It is plain traffic itself, so no ratio is known. It shows as pause that a host sends")
+    assert len(Path(hosts["HEARD"]).read_text().splitlines()) == 2 * 2  # rounds, ends
+
+
+def test_a_plain_workload_has_one_block_too() -> None:
+    text = render_commands(in_perftest("w", SPACE.base, None, Mfs(()), SPACE))
+    assert text.splitlines()[-1] == "# This is plain traffic itself: there is no other one to compare with."
 
 
 def test_an_anomaly_whose_explanation_has_not_begun_says_so() -> None:
