@@ -104,8 +104,7 @@ class Confirmer:
         found = confirmation.confirmed and not of_one_pair
         if found:
             anomaly = self._anomaly(suspicion, confirmation)
-            is_plain = self._measurer.judgement.sibling(suspicion.workload) == suspicion.workload
-            self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain, is_next=is_plain)
+            self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain, is_next=anomaly.is_plain)
             self._sink.on_event(AnomalyConfirmed(anomaly))
         elif not confirmation.confirmed:
             if not (refuted and await self._shows_after(lane, suspicion, symptom)):
@@ -135,7 +134,7 @@ class Confirmer:
         if not confirmation.confirmed:
             return False
         anomaly = self._anomaly(suspicion, confirmation)
-        anomaly = replace(anomaly, history=after.before, made_for=after.made_for)
+        anomaly = replace(anomaly, history=after.before, made_for=after.made_for, is_plain=False)
         self._triage.confirmed(suspicion, anomaly, explain=False)
         self._sink.on_event(AnomalyConfirmed(anomaly))
         for observation in suspicion.proposals:
@@ -178,4 +177,5 @@ class Confirmer:
             found_at_seconds=self._measurer.elapsed_seconds,
             extraction_runs=0,
             complete=False,
+            is_plain=self._measurer.judgement.is_plain(suspicion.workload),
         )

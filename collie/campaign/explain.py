@@ -112,6 +112,7 @@ class Explainer:
             least_severity=floor,
             telling=telling,
             hint=hint,
+            is_plain=judgement.is_plain(extracted.workload),
         )
         self._triage.explained(confirmed)
         self._sink.on_event(AnomalyExplained(confirmed.anomaly))
@@ -171,6 +172,7 @@ class Explainer:
                 host=second.host,
                 found_at_run=self._triage.first_run(joined.suspect, second.symptom),
                 found_at_seconds=self._measurer.elapsed_seconds,
+                is_plain=self._measurer.judgement.is_plain(joined.suspect),
             )
             self._triage.keep(waiting.anomaly)
             self._sink.on_event(AnomalyReplaced(waiting.anomaly))

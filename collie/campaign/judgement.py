@@ -85,6 +85,10 @@ class Judgement:
         """Return the plain sibling of a workload."""
         return self.bounds.sibling(workload)
 
+    def is_plain(self, workload: Workload) -> bool:
+        """Whether a workload is its own plain sibling."""
+        return self.sibling(workload) == workload
+
     def knows_bound(self, workload: Workload) -> bool:
         """Whether the plain sibling has been measured, or is known to be no reference."""
         return self.bounds.settled(workload)
@@ -154,7 +158,7 @@ class Judgement:
 
     def _boundless(self, workload: Workload) -> Verdict:
         sibling = self.bounds.sibling(workload)
-        subject = "this plain traffic, which is its own yardstick," if workload == sibling else "the plain sibling"
+        subject = "this plain traffic, which is its own yardstick," if self.is_plain(workload) else "the plain sibling"
         why = self.unfit[sibling] or "is slow: plain traffic of another transport is faster"
         return inconclusive(f"no bound is known: {subject} {why}")
 

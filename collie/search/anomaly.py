@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from collie.detect.interval import Interval, wilson
 from collie.detect.symptom import Symptom, Verdict, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter, component
-from collie.search.phrases import describe_conditions, describe_traffic, differences
+from collie.search.phrases import describe_conditions, describe_traffic, differences, plain_traffic
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
@@ -42,6 +42,9 @@ class LikelySame:
     chance: float
 
 
+NO_COUNTERS = "no counter is named: counters are compared with those of plain traffic, which itself shows this anomaly"
+"""Why an anomaly of plain traffic has no discriminating counters."""
+
 NOT_BEGUN = "not explained yet: its explanation has not begun"
 
 
@@ -72,6 +75,7 @@ class Anomaly:
             around it. 0 if there is none.
         history: the shortest sequence of workloads after which it shows on the same set-up. Empty if it needs none.
         made_for: the workload whose set-up it needs, or None if a set-up of its own shows it.
+        is_plain: whether plain traffic itself shows it: `workload` is its own plain sibling, on a set-up of its own.
     """
 
     id: str
@@ -101,6 +105,7 @@ class Anomaly:
     made_for: Workload | None = None
     found_severity: float | None = None
     found_reason: str = ""
+    is_plain: bool = False
 
     def reduced_to(self, workload: Workload, typical: Verdict | None) -> Anomaly:
         """Return the anomaly with a simpler workload, and the figures of a `typical` run of it if there is one."""
@@ -162,15 +167,19 @@ class Anomaly:
         """The summary for an engineer."""
         if self.same_as is not None:
             return f"Explained by {self.same_as}: {self.reason}."
+        workload = self.workload
+        plain = f"P{plain_traffic(workload)[1:]} itself is anomalous" if self.is_plain else ""
+        if not self.mfs.conditions and not self.complete:
+            subject = plain or f"{workload.qp_type} {workload.opcode}"
+            return f"{subject}, not explained yet{self._only}: {self.reason}."
+        plain = plain and f"{plain}. "
         if not self.mfs.conditions:
-            workload = self.workload
-            unexplained = f"{workload.qp_type} {workload.opcode}, not explained yet"
-            return f"{'Any workload of the space' if self.complete else unexplained}{self._only}: {self.reason}."
-        traffic = describe_traffic(self.workload, self.mfs, complete=self.complete)
+            return f"{plain}Any workload of the space{self._only}: {self.reason}."
+        traffic = describe_traffic(workload, self.mfs, complete=self.complete)
         conditions = describe_conditions(self.mfs)
         needs = f" when {conditions}" if conditions else ""
         cut_short = "" if self.complete else " (not explained to the end)"
-        return f"{traffic}{needs}{self._only}: {self.reason}{cut_short}."
+        return f"{plain}{traffic}{needs}{self._only}: {self.reason}{cut_short}."
 
     @property
     def _only(self) -> str:

@@ -13,10 +13,14 @@ from collie.workloads.workload import FIELD_NAMES, QpType, Workload
 def differences(workload: Workload, other: Workload) -> str:
     """Return the fields of a workload that another one has otherwise: `qps 64 and opcode READ`."""
     names = [name for name in FIELD_NAMES if workload.get(name) != other.get(name)]
-    values = ((name, workload.get(name)) for name in names)
-    with_unit = {*_SIZES, "offered_bps"}
-    found = [f"{name} {_amount(name, value) if name in with_unit else _value(value)}" for name, value in values]
-    return _enumerate(found) or "the same traffic"
+    return _enumerate([_field(name, workload) for name in names]) or "the same traffic"
+
+
+def plain_traffic(workload: Workload) -> str:
+    """Name plain traffic by what siblings keep: `plain traffic (RC WRITE, qps 8, messages [64 KiB])`."""
+    sizes = ("qps", "messages", "offered_bps") if workload.offered_bps else ("qps", "messages")
+    kept = [f"{workload.qp_type} {'/'.join(workload.opcodes)}", *(_field(name, workload) for name in sizes)]
+    return f"plain traffic ({', '.join(kept)})"
 
 
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:
@@ -132,6 +136,11 @@ _COUNTED = {
     "max_dest_rd_atomic": ("inbound READ or atomic", "inbound READs or atomics", " per queue pair"),
 }
 """Singular, plural and suffix of each counted feature."""
+
+
+def _field(name: str, workload: Workload) -> str:
+    value = workload.get(name)
+    return f"{name} {_amount(name, value) if name in {*_SIZES, 'offered_bps'} else _value(value)}"
 
 
 def _mix(value: object) -> str:

@@ -22,7 +22,7 @@ from collie.report.html.representative_runs import (
 )
 from collie.report.quantities import show
 from collie.report.ranking import awaits_explanation, worst_first
-from collie.search.anomaly import Anomaly, causes_of
+from collie.search.anomaly import NO_COUNTERS, Anomaly, causes_of
 from collie.search.discriminating_counters import MAX_DISCRIMINATING
 from collie.workloads.feature import feature_value
 from collie.workloads.space import Space
@@ -90,6 +90,11 @@ class AnomalyView:
     def has_conditions(self) -> bool:
         """Whether more is known of the anomaly than its workload, explained to the end or not."""
         return not awaits_explanation(self.anomaly)
+
+    @property
+    def why_no_counters(self) -> str:
+        """Why plain traffic has no `counters`, or an empty string."""
+        return NO_COUNTERS if self.anomaly.is_plain and not self.counters else ""
 
     def named(self, run: int) -> str:
         """Name a run, and its phase if an earlier run made its set-up."""

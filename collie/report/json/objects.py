@@ -289,6 +289,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "set_up": _set_up(anomaly.set_up),
         "telling": plain(anomaly.telling),
         "hint": anomaly.hint,
+        "is_plain": anomaly.is_plain,
     }
     if score is not None:
         document["mechanism"] = score.mechanisms.get(anomaly.id)

@@ -87,12 +87,14 @@ def _row(anomaly: Anomaly) -> tuple[str, ...]:
     if awaits_explanation(anomaly) or not anomaly.explanation_begun:
         likely = anomaly.likely_same_as
         again = f", {percent(likely.chance)} likely to share the cause of {likely.id}" if likely is not None else ""
-        shows, where = "", f"{_UNEXPLAINED}: {anomaly.workload.qp_type} {anomaly.workload.opcode}{again}"
+        traffic = f"{anomaly.workload.qp_type} {anomaly.workload.opcode}"
+        shows, where = "", f"{_UNEXPLAINED}: {'plain ' * anomaly.is_plain}{traffic}{again}"
     else:
         shows = f"{anomaly.fresh_shows} of {anomaly.fresh_runs}" if anomaly.fresh_runs else ""
         place = f"{anomaly.component}: " if anomaly.component else ""
         unfinished = "" if anomaly.complete else f"{_UNEXPLAINED} to the end: "
-        where = f"{unfinished}{place}{anomaly.mfs}"
+        plain = "plain traffic itself, and " * anomaly.is_plain
+        where = f"{unfinished}{place}{plain}{anomaly.mfs}"
     found = format_seconds(anomaly.found_at_seconds)
     return anomaly.id, percent(anomaly.severity), anomaly.symptom.words, found, shows, where
 

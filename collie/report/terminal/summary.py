@@ -37,7 +37,7 @@ from collie.report.ranking import awaits_explanation
 from collie.report.terminal.findings import findings_table
 from collie.report.terminal.table import NARROWEST
 from collie.report.terminal.trials import trial_lines
-from collie.search.anomaly import Anomaly, causes_of
+from collie.search.anomaly import NO_COUNTERS, Anomaly, causes_of
 from collie.workloads.effect import has_effect
 from collie.workloads.units import format_count, format_seconds
 from collie.workloads.workload import FIELD_NAMES
@@ -151,6 +151,8 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
     if anomaly.telling:
         moved = ", ".join(f"{item.counter} ({item.component}, {times(item.factor)})" for item in anomaly.telling)
         yield Text(f"    moved most against plain traffic: {moved}", "dim")
+    elif anomaly.is_plain:
+        yield Text(f"    {NO_COUNTERS}", "dim")
     if anomaly.hint:
         yield f"    likely: {anomaly.hint}"
     if joined:

@@ -13,6 +13,7 @@ from collie.content.catalogs import load_catalog
 from collie.content.recipes import load_recipe
 from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import Calibration
+from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.search.anomaly import Anomaly
 from collie.simulator.subsystem import SubsystemFile
@@ -116,6 +117,7 @@ def test_the_default_search_names_sick_plain_traffic_first(name: str) -> None:
     file = load_subsystem(str(SUBSYSTEMS / f"{name}.yaml"), SubsystemFile)
     first, truth = found(guided(file, 40))[0], Truth(file, SPACE)
     assert is_plain(first)
+    assert first.is_plain
     assert first.found_at_run < 30
     assert truth.verdict(first.workload).is_anomalous
     assert truth.mechanism(first.workload) is file.witnesses[0].mechanism
@@ -126,3 +128,11 @@ def test_what_plain_traffic_shows_is_explained_before_the_rest(name: str) -> Non
     sink = guided(load_subsystem(str(SUBSYSTEMS / f"{name}.yaml"), SubsystemFile), 160, seed=136)
     first, *_ = sink.of(AnomalyExplained)
     assert first.anomaly.id == found(sink)[0].id
+
+
+def test_an_explained_anomaly_is_plain_if_its_simplest_workload_is() -> None:
+    sink = guided(load_subsystem(str(SUBSYSTEMS / "sick-doorbells.yaml"), SubsystemFile), 250)
+    explained = [event.anomaly for event in sink.of(AnomalyExplained)]
+    plain = {anomaly.id: plain_sibling(anomaly.workload, SPACE) == anomaly.workload for anomaly in explained}
+    assert set(plain.values()) == {True, False}
+    assert {anomaly.id: anomaly.is_plain for anomaly in explained} == plain

@@ -40,6 +40,29 @@ def test_what_an_anomaly_needs_before_it_is_named() -> None:
     assert unexplained.sentence.startswith("UC WRITE, not explained yet, only after a phase with")
 
 
+@pytest.mark.parametrize(
+    ("conditions", "complete", "rest"),
+    [
+        (
+            [Condition("qps", Op.AT_LEAST, 4)],
+            True,
+            ". Any traffic (seen with UC WRITE) when there are at least 4 queue",
+        ),
+        ([], True, ". Any workload of the space: host b sends pause."),
+        ([], False, ", not explained yet: host b sends pause."),
+    ],
+)
+def test_the_sentence_begins_with_plain_traffic_that_is_itself_anomalous(
+    conditions: list[Condition], complete: bool, rest: str
+) -> None:
+    found = replace(finding(*conditions, complete=complete), workload=Workload(qp_type=QpType.UC, qps=4), is_plain=True)
+    plain = "Plain traffic (UC WRITE, qps 4, messages [64 KiB]) itself is anomalous"
+    assert found.sentence.startswith(plain + rest)
+    assert "Plain" not in replace(found, is_plain=False).sentence
+    loaded = replace(found, workload=found.workload.with_(offered_bps=10**9))
+    assert "messages [64 KiB], offered_bps 1 Gbit/s) itself" in loaded.sentence
+
+
 def finding(*conditions: Condition, complete: bool) -> Anomaly:
     workload = Workload(qp_type=QpType.UC, loopback=True)
     mfs = Mfs(conditions)

@@ -118,6 +118,16 @@ def test_anomalies_have_the_order_of_the_terminal_and_are_numbered_by_it() -> No
     assert [mark["id"] for mark in json.loads(Page(html).data)["found"]] == order
 
 
+def test_plain_traffic_that_is_anomalous_says_why_it_has_no_counters() -> None:
+    store, full = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    store.add_anomaly(replace(full.anomalies()[0], is_plain=True))
+    text = Page(render_report(store, ReportContext(space=SPACE))).text
+    assert "Plain traffic (RC SEND, qps 64, messages [64 KiB]) itself is anomalous." in text
+    assert "plain traffic itself, and qps >= 64" in text
+    assert "No counter is named: counters are compared with those of plain traffic, which itself" in text
+
+
 def test_an_explanation_that_has_not_begun_is_not_called_half_done() -> None:
     store, full = MemoryStore(HEADER), MemoryStore(HEADER)
     fill(full)

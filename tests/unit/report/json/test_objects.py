@@ -75,6 +75,7 @@ ANOMALY_KEYS = [
     "set_up",
     "telling",
     "hint",
+    "is_plain",
 ]
 
 

@@ -28,7 +28,7 @@ from collie.testing.fakes import FAKE_CATALOG, FakeTestbed
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import QpType, Workload
 from tests.support.campaigns import HEADER
-from tests.support.summaries import SCORE
+from tests.support.summaries import SCORE, TELLING
 
 
 def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None:
@@ -170,6 +170,22 @@ def parses(words: list[str]) -> bool:
     command = cli.get_command(context, words[0])
     assert command is not None
     return command.make_context(words[0], words[1:], parent=context, resilient_parsing=True) is not None
+
+
+def test_plain_traffic_that_is_anomalous_is_named_as_that(summary: Summary) -> None:
+    first, second = summary.anomalies
+    plain = (replace(first, is_plain=True), replace(second, mfs=Mfs(()), complete=False, is_plain=True))
+    lines = render_summary(HEADER, replace(summary, anomalies=plain), 1.0).splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("a1  pause"))
+    assert lines[begin + 1].startswith("    Plain traffic (RC ")
+    assert lines[begin + 3] == (
+        "    no counter is named: counters are compared with those of plain traffic, which itself shows this anomaly"
+    )
+    rows = {line.split()[0]: line for line in lines[-2:]}
+    assert f"plain traffic itself, and {first.mfs}" in rows["a1"]
+    assert "not explained: plain RC " in rows["a2"]
+    told = replace(plain[0], telling=(TELLING,))
+    assert "no counter is named" not in render_summary(HEADER, replace(summary, anomalies=(told,)), 1.0)
 
 
 def test_a_mean_size_is_said_in_words(summary: Summary) -> None:
