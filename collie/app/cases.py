@@ -26,7 +26,7 @@ from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.perftest.parse import read as read_perftest
 from collie.ports import CAMPAIGN_FILE
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import Anomaly, Claim
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -112,6 +112,7 @@ class NamedCase:
         likely: the component to which counters point, or empty.
         note: how its workload differs from the one that was found, or empty.
         explanation_begun: whether its conditions were looked for.
+        claim: how far these were tested.
     """
 
     case: Case
@@ -123,6 +124,7 @@ class NamedCase:
     likely: str = ""
     note: str = ""
     explanation_begun: bool = True
+    claim: Claim = dataclasses.field(default_factory=Claim)
 
     def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
         """Return the campaign's calibration, or None unless both testbeds have the same victim or none."""
@@ -168,7 +170,7 @@ def _bundled(adapters: Adapters, path: Path) -> NamedCase:
     # Its thresholds are the sender's. Only whose loss they judge says which symptoms a run can show.
     choice = SearchChoice(testbed, recipe=ISOLATE if bundle.thresholds.loss_of is Loss.OF_VICTIM else None)
     known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
-    return NamedCase(case, choice, Calibration(), *known)
+    return NamedCase(case, choice, Calibration(), *known, claim=bundle.claim)
 
 
 def _is_prototype(name: str) -> bool:
@@ -211,7 +213,7 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         at_discovery = counters_at_discovery(runs, anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header)
     case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery, anomaly.set_up)
-    about = anomaly.sentence, anomaly.hint, _simplified(anomaly), anomaly.explanation_begun
+    about = anomaly.sentence, anomaly.hint, _simplified(anomaly), anomaly.explanation_begun, anomaly.claim
     return NamedCase(case, choice, calibration, hardware, testbed, *about)
 
 

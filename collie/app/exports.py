@@ -91,6 +91,7 @@ def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
         fingerprints=named.fingerprints,
         victim=chosen.testbed.victim,
         victim_bps=chosen.testbed.victim_bps,
+        claim=named.claim,
     )
 
 

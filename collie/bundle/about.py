@@ -9,8 +9,9 @@ from collie.bundle.hosts import FORM, OPTIONAL
 from collie.campaign.reproduce import Bundle
 from collie.readings.victim import why_none
 from collie.report.quantities import show
+from collie.search.anomaly import Claim
 from collie.search.phrases import differences
-from collie.workloads.units import format_rate
+from collie.workloads.units import format_count, format_rate
 from collie.workloads.workload import FIELD_NAMES, Connection, Workload
 
 _WIDTH = 100
@@ -33,7 +34,7 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
         yield _wrapped(f"Likely: {bundle.likely}")
     if bundle.mfs.conditions:
         conditions = "\n".join(f"    {condition}" for condition in bundle.mfs.conditions)
-        yield f"It shows while all of this holds, and goes when any one of it is broken:\n{conditions}"
+        yield f"{_wrapped(_tested(bundle.claim))}\n{conditions}"
     anomaly = bundle.plan.anomaly
     named = {condition.dimension for condition in bundle.mfs.conditions}
     is_plain = bundle.siblings[anomaly] == anomaly
@@ -76,6 +77,18 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     yield f"""Exported {bundle.exported} by Collie {bundle.collie_version}, which reads it, too:
 
     collie reproduce {program} --hosts FILE"""
+
+
+def _tested(claim: Claim) -> str:
+    fresh = f"{claim.fresh_shows} of {format_count(claim.fresh_runs, 'fresh run')}" if claim.fresh_runs else ""
+    if not claim.complete:
+        shows = f"; it shows in {fresh} inside them" if fresh else ""
+        return f"So far these conditions are known, not explained to the end: some may be missing or too narrow{shows}:"
+    shows = f" (in {fresh})" if fresh else ""
+    return (
+        f"As far as tested, it shows while all of this holds{shows}, and goes when any one of it is broken, which "
+        "--controls tests again:"
+    )
 
 
 def _needs(bundle: Bundle) -> Iterator[str]:

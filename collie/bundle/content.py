@@ -12,6 +12,7 @@ from collie.detect.symptom import Symptom
 from collie.detect.thresholds import Thresholds
 from collie.inventory.fingerprint import Fingerprint
 from collie.plain import CODEC, typed
+from collie.search.anomaly import Claim
 from collie.store import codec
 from collie.store.codec import Json
 from collie.untrusted import UNSAFE_CHARACTERS
@@ -34,6 +35,7 @@ def encode(bundle: Bundle) -> Json:
         **{key: getattr(bundle, key) for key in _TEXTS},
         "symptom": bundle.symptom.value,
         "features": codec.encode(bundle.mfs),
+        "claim": CODEC.write(bundle.claim),
         "anomaly": _run(bundle, bundle.plan.anomaly),
         "controls": [
             {"broken": codec.encode(Mfs((condition,)))[0], **_run(bundle, workload)}
@@ -88,6 +90,7 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
         verify=raw["verify"] is True,
         at_discovery=_at_discovery(raw["counters"]),
         **_victim(raw, symptom),
+        claim=typed(Claim, raw.get("claim", {})),
         fingerprints={
             host: Fingerprint(values)
             for host, values in typed(Mapping[str, Mapping[str, Mapping[str, Any]]], raw["fingerprints"]).items()

@@ -23,7 +23,7 @@ from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.detect.thresholds import Thresholds
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, RunRecord
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import Anomaly, Claim
 from collie.workloads.feature import Condition, Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
@@ -301,6 +301,7 @@ class Bundle:
         exported: time of the export, RFC 3339.
         found_on: the testbed, in words.
         likely: hint for the cause, or empty.
+        claim: how far `mfs` was tested.
         siblings: the plain sibling of each workload of the plan, for the bound.
         fingerprints: fingerprints of the hosts at discovery, empty if not recorded.
         victim, victim_bps: whether a plain flow runs beside every workload, and its load or 0 for full queues.
@@ -322,3 +323,4 @@ class Bundle:
     fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
     victim: bool = False
     victim_bps: int = 0
+    claim: Claim = field(default_factory=Claim)

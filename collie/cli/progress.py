@@ -26,6 +26,7 @@ from collie.clock import SystemClock
 from collie.ports import HostLost
 from collie.report.quantities import effort, percent, runs
 from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
+from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_seconds
 
 _PLAIN_PERIOD_SECONDS = 30.0
@@ -71,7 +72,7 @@ class ConsoleProgress:
                 title = Text.assemble((anomaly.id, "bold"), f" {anomaly.symptom.words}, run {anomaly.found_at_run}: ")
                 self._console.print(title.append(anomaly.reason))
             case AnomalyExplained(anomaly):
-                self._console.print(f"   {anomaly.id} needs {anomaly.mfs}")
+                self._console.print(f"   {anomaly.id} {_needs(anomaly)}")
                 if anomaly.hint:
                     self._console.print(f"   {anomaly.id} likely: {anomaly.hint}")
             case AnomalyMerged(anomaly):
@@ -93,6 +94,13 @@ class ConsoleProgress:
         if self._live is None and self._clock.monotonic() - self._last_line >= _PLAIN_PERIOD_SECONDS:
             self._last_line = self._clock.monotonic()
             self._console.print(plain_line(self._follower.standing()))
+
+
+def _needs(anomaly: Anomaly) -> str:
+    if anomaly.complete:
+        return f"needs {anomaly.mfs}"
+    so_far = f": so far it needs {anomaly.mfs}" if anomaly.mfs.conditions else ""
+    return f"is not explained to the end{so_far}"
 
 
 def live_view(standing: CampaignProgress) -> Group:

@@ -42,6 +42,15 @@ class LikelySame:
     chance: float
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """How far a minimal feature set was tested. The attributes are those of `Anomaly`."""
+
+    complete: bool = True
+    fresh_runs: int = 0
+    fresh_shows: int = 0
+
+
 NO_COUNTERS = "no counter is named: counters are compared with those of plain traffic, which itself shows this anomaly"
 """Why an anomaly of plain traffic has no discriminating counters."""
 
@@ -151,6 +160,11 @@ class Anomaly:
     def component(self) -> str:
         """The component that `hint` blames, or an empty string if no counter moved."""
         return component(self.telling, self.mfs)
+
+    @property
+    def claim(self) -> Claim:
+        """How far `mfs` was tested."""
+        return Claim(self.complete, self.fresh_runs, self.fresh_shows)
 
     @property
     def shown_interval(self) -> Interval | None:

@@ -128,7 +128,7 @@ def test_a_host_with_an_unknown_key_is_refused(bundle: Path, hosts: Path) -> Non
 def test_it_explains_itself_and_what_is_wrong_with_its_arguments(bundle: Path) -> None:
     about = run(bundle, "--about")
     assert about.returncode == 0
-    assert "goes when any one of it is broken:\n    direction == bidirectional\n" in about.stdout
+    assert "which\n--controls tests again:\n    direction == bidirectional\n" in about.stdout
     for words, said in (((), "--hosts"), (("--hosts", "one", "two"), "is no host"), (("--repeat", "0"), "no number")):
         done = run(bundle, *words)
         assert (done.returncode, done.stdout) == (2, "")

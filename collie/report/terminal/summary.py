@@ -143,7 +143,7 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
     if anomaly.revised:
         explained += f", revised {'once' if len(anomaly.revised) == 1 else f'{len(anomaly.revised)} times'}"
     if not anomaly.complete:
-        explained = "not explained to the end" if anomaly.explanation_begun else "not explained yet"
+        explained = f"not explained to the end{_claim(anomaly)}" if anomaly.explanation_begun else "not explained yet"
     yield Text.assemble((anomaly.id, "bold red"), f"  {symptom}, {anomaly.figure}{as_found}, {when}, {explained}")
     yield f"    {anomaly.sentence}"
     if anomaly.complete or anomaly.mfs.conditions:

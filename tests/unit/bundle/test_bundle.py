@@ -33,6 +33,7 @@ from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
 from collie.errors import CollieError, ContentError, InventoryError, UsageError
 from collie.inventory.fingerprint import Fingerprint
+from collie.search.anomaly import Claim
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
@@ -122,6 +123,30 @@ def test_plain_traffic_that_is_anomalous_is_named_as_that() -> None:
     said = about(own, "file.pyz")
     assert "The workload, which is plain traffic itself:\n" in said
     assert "Of the anomaly itself no healthy sibling exists, because it is plain traffic." in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (Claim(), "As far as tested, it shows while all of this holds, and goes when any one of it is broken, which"),
+        (Claim(fresh_runs=9, fresh_shows=8), "it shows while all of this holds (in 8 of 9 fresh runs), and goes when"),
+        (
+            Claim(complete=False),
+            "So far these conditions are known, not explained to the end: some may be missing or too",
+        ),
+        (Claim(complete=False, fresh_runs=1), "or too narrow; it shows in 0 of 1 fresh run inside them:"),
+    ],
+)
+def test_a_set_is_claimed_as_far_as_it_was_tested(claim: Claim, said: str) -> None:
+    one = decode(through_json(encode(replace(bundle(), claim=claim))))
+    assert one.claim == claim
+    assert said in " ".join(about(one, "file.pyz").split())
+
+
+def test_a_bundle_of_an_earlier_collie_has_no_figures_of_fresh_runs() -> None:
+    old = encode(bundle())
+    del old["claim"]
+    assert decode(through_json(old)) == bundle()
 
 
 def test_only_a_bundle_with_phases_or_a_victim_is_too_new_for_an_earlier_collie() -> None:

@@ -9,6 +9,7 @@ import pytest
 from collie.campaign.budget import Budget
 from collie.campaign.events import (
     AnomalyConfirmed,
+    AnomalyExplained,
     AnomalyMerged,
     AnomalyReplaced,
     CampaignBegun,
@@ -18,6 +19,7 @@ from collie.cli.progress import ConsoleProgress, plain_line
 from collie.detect.symptom import Symptom
 from collie.ports import HostLost
 from collie.testing.store_suite import ANOMALY
+from collie.workloads.feature import Mfs
 from tests.support.standings import HOSTS, STANDING, displayed, finished
 
 
@@ -48,6 +50,9 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         progress.on_event(AnomalyConfirmed(ANOMALY))
         progress.on_event(AnomalyConfirmed(replace(ANOMALY, id="a2", symptom=Symptom.LOW_THROUGHPUT)))
         progress.on_event(AnomalyReplaced(replace(ANOMALY, id="a2", reason="host b is slow")))
+        progress.on_event(AnomalyExplained(ANOMALY))
+        progress.on_event(AnomalyExplained(replace(ANOMALY, complete=False, hint="")))
+        progress.on_event(AnomalyExplained(replace(ANOMALY, complete=False, hint="", mfs=Mfs(()))))
         progress.on_event(AnomalyMerged(replace(ANOMALY, id="a2", same_as="a1")))
     displayed = capsys.readouterr()
     assert displayed.out == ""
@@ -56,5 +61,9 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         f"a1 pause, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
         f"a2 low throughput, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
         "   a2 is from now on what its controls showed: host b is slow",
+        f"   a1 needs {ANOMALY.mfs}",
+        f"   a1 likely: {ANOMALY.hint}",
+        f"   a1 is not explained to the end: so far it needs {ANOMALY.mfs}",
+        "   a1 is not explained to the end",
         "   a2 is a1 again",
     ]

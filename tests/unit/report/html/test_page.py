@@ -118,6 +118,19 @@ def test_anomalies_have_the_order_of_the_terminal_and_are_numbered_by_it() -> No
     assert [mark["id"] for mark in json.loads(Page(html).data)["found"]] == order
 
 
+def test_conditions_are_claimed_as_far_as_they_were_tested() -> None:
+    store, full = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    store.add_anomaly(replace(full.anomalies()[0], fresh_runs=9, fresh_shows=8))
+    text = Page(render_report(store, ReportContext(space=SPACE))).text
+    tested = "What it needs, as far as tested: with every condition it showed in 8 of 9 fresh runs, and with any one"
+    assert f"{tested} broken it did not, which --controls tests again" in text
+    store.add_anomaly(replace(full.anomalies()[0], complete=False))
+    text = Page(render_report(store, ReportContext(space=SPACE))).text
+    assert "What it needs so far: conditions may be missing or too narrow" in text
+    assert "as far as tested" not in text
+
+
 def test_plain_traffic_that_is_anomalous_says_why_it_has_no_counters() -> None:
     store, full = MemoryStore(HEADER), MemoryStore(HEADER)
     fill(full)

@@ -219,6 +219,8 @@ def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
     new = render_summary(HEADER, replace(summary, anomalies=(fresh,)), 1.0)
     assert ", explained in 7 runs, shows in 9 of 9 fresh runs (70 to 100%), revised once" in new
     assert "inside" not in new
+    cut = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, complete=False),)), 1.0)
+    assert ", not explained to the end, shows in 9 of 9 fresh runs (70 to 100%)\n" in cut
     never = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, fresh_shows=0),)), 1.0)
     assert "shows in 0 of 9 fresh runs (0 to 30%)" in never
     second = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, least_severity=0.87),)), 1.0)
