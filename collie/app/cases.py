@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collie.app.adapters import Adapters
-from collie.app.inputs import ISOLATE
+from collie.app.inputs import ISOLATE, catalog_of
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.reproduce import BUNDLE_SUFFIX, counters_at_discovery
 from collie.campaign.single_run import Case
-from collie.counters.catalog import Catalog
 from collie.detect.bounds import Calibration
 from collie.detect.symptom import Symptom
 from collie.detect.thresholds import Loss
@@ -208,7 +207,7 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
             raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
         anomaly, calibration = found[identifier], store.calibration()
         hardware = adapters.records.fingerprints(campaign)
-        catalog = _catalog_of(adapters, choice.testbed, hardware)
+        catalog = catalog_of(adapters, choice.testbed, hardware)
         runs = list(store.runs(with_series=False))
         at_discovery = counters_at_discovery(runs, anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header)
@@ -223,10 +222,3 @@ def _simplified(anomaly: Anomaly) -> str:
         return ""
     found = f"{anomaly.symptom.words}, {anomaly.found_figure}"
     return f"this is the simplest workload of {anomaly.id}; the one that was found: {found}"
-
-
-def _catalog_of(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:
-    if choice.is_simulated:
-        return adapters.content.catalog("simulated")
-    drivers = {str(fingerprint.fields.get("nic.driver")) for fingerprint in hardware.values()}
-    return adapters.content.find_catalog(drivers.pop()) if len(drivers) == 1 else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collie.app.adapters import Adapters, CampaignRecord, ReportContext
-from collie.app.inputs import pruned_space_of
+from collie.app.inputs import catalog_of, pruned_space_of
 from collie.campaign.choice import GATE, GateChoice, SearchChoice
 
 if TYPE_CHECKING:
@@ -58,12 +58,14 @@ def keep_answer(adapters: Adapters, directory: Path, answer: GateAnswer) -> Path
 def _report_context(adapters: Adapters, store: CampaignRecord, wall_seconds: float | None = None) -> ReportContext:
     choice = SearchChoice.from_settings(store.header.settings)
     space, dropped = pruned_space_of(adapters, choice)
+    fingerprints = adapters.records.fingerprints(store.directory.path)
     return ReportContext(
         place=str(store.directory.path),
         space=space,
         wall_seconds=wall_seconds,
         dropped=dropped,
-        fingerprints=adapters.records.fingerprints(store.directory.path),
+        fingerprints=fingerprints,
+        catalog=catalog_of(adapters, choice.testbed, fingerprints),
         changes=adapters.records.accepted_changes(store.directory.path),
         search=("collie", *_command(store.header.settings)),
         is_gate=GATE in store.header.settings,

@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from collie.app.adapters import ReportContext
 from collie.campaign.phases import Place, with_places
+from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample, Victim
 from collie.ports import RunRecord
 from collie.report.figures.chart import Trace, hosts_of
@@ -25,7 +27,6 @@ from collie.report.ranking import awaits_explanation, worst_first
 from collie.search.anomaly import NO_COUNTERS, Anomaly, causes_of
 from collie.search.discriminating_counters import MAX_DISCRIMINATING
 from collie.workloads.feature import feature_value
-from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
 
 SeriesOf = Callable[[int], Sequence[Sample]]
@@ -44,7 +45,7 @@ class ValueRow:
 class CounterRow:
     """A counter's rate over all hosts, under the anomaly and in plain traffic.
 
-    `component` is empty if nothing is known of the counter but that it rose.
+    `component` is empty if no catalog names the counter.
     """
 
     counter: str
@@ -92,6 +93,14 @@ class AnomalyView:
         return not awaits_explanation(self.anomaly)
 
     @property
+    def workload_is(self) -> str:
+        """What the anomaly's workload is: the simplest one only of an anomaly that is explained to the end."""
+        if self.anomaly.complete:
+            return "the simplest workload that shows it"
+        is_found = self.anomaly.workload == self.anomaly.found_as
+        return f"the workload, {'as it was found' if is_found else 'as far as it was simplified'},"
+
+    @property
     def why_no_counters(self) -> str:
         """Why plain traffic has no `counters`, or an empty string."""
         return NO_COUNTERS if self.anomaly.is_plain and not self.counters else ""
@@ -110,15 +119,14 @@ def findings_of(
     anomalies: Sequence[Anomaly],
     records: Sequence[RunRecord],
     series_of: SeriesOf,
-    space: Space | None,
-    place: str,
+    context: ReportContext,
 ) -> tuple[AnomalyView, ...]:
-    """Return the anomalies with a cause of their own, ranked. `place` is the campaign's directory."""
+    """Return the anomalies with a cause of their own, ranked."""
     joined = {cause.id: others for cause, others in causes_of(anomalies)}
     ranked = worst_first(cause for cause, _ in causes_of(anomalies))
     places = {record.run: found for record, found in with_places(records) if not record.made_set_up}
     return tuple(
-        _finding(rank, cause, joined[cause.id], records, places, series_of, space, place)
+        _finding(rank, cause, joined[cause.id], records, places, series_of, context)
         for rank, cause in enumerate(ranked, start=1)
     )
 
@@ -130,16 +138,16 @@ def _finding(
     records: Sequence[RunRecord],
     places: Mapping[int, Place],
     series_of: SeriesOf,
-    space: Space | None,
-    place: str,
+    context: ReportContext,
 ) -> AnomalyView:
+    space = context.space
     plain = space.base if space else Workload()
     workload = anomaly.workload
     run = quoted_run(anomaly, records)
     sibling = sibling_run(run, records, space)
     plain_runs = [record for record in records if is_plain(record)]
     measurement = measurement_of(run)
-    counters = tuple(_counters(anomaly, run, sibling, plain_runs)) if run else ()
+    counters = tuple(_counters(anomaly, run, sibling, plain_runs, context.catalog)) if run else ()
     return AnomalyView(
         rank=rank,
         anomaly=anomaly,
@@ -155,14 +163,18 @@ def _finding(
         counters=counters,
         plain_runs=len(plain_runs),
         traces=_traces([row.counter for row in counters], series_of(run.run)) if run else (),
-        commands=_commands(anomaly, place),
+        commands=_commands(anomaly, context.place),
         victim=measurement.victim if measurement else None,
         places=places,
     )
 
 
 def _counters(
-    anomaly: Anomaly, run: RunRecord, sibling: RunRecord | None, plain_runs: Sequence[RunRecord]
+    anomaly: Anomaly,
+    run: RunRecord,
+    sibling: RunRecord | None,
+    plain_runs: Sequence[RunRecord],
+    catalog: Catalog | None,
 ) -> Iterator[CounterRow]:
     """Yield the discriminating counters or, before an explanation, those that rose most."""
     for item in anomaly.telling:
@@ -170,7 +182,9 @@ def _counters(
         yield CounterRow(item.counter, item.component, item.meaning, here, plain)
     if sibling and not anomaly.telling:
         for rise in rises_of(run, sibling)[:MAX_DISCRIMINATING]:
-            yield CounterRow(rise.counter, "", "", rise.here, rise.sibling)
+            known = catalog.find(rise.counter) if catalog else None
+            about = (known.component, known.meaning) if known else ("", "")
+            yield CounterRow(rise.counter, *about, rise.here, rise.sibling)
 
 
 def _commands(anomaly: Anomaly, place: str) -> tuple[tuple[str, str], ...]:

@@ -67,7 +67,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
     """Return the content of a campaign's page."""
     anomalies = store.anomalies()
     records = list(_read(store, anomalies, context.space))
-    findings = findings_of(anomalies, records, _drawn(store), context.space, context.place)
+    findings = findings_of(anomalies, records, _drawn(store), context)
     return CampaignView(
         header=store.header,
         context=context,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from collie.app.adapters import ReportContext
+from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Outcome, Symptom, Verdict
@@ -493,6 +494,26 @@ def test_until_counters_tell_those_that_rose_are_on_the_page() -> None:
         "runs/2/counters/stalls",
     }
     assert list(json.loads(page.data)["series"]["a1"]["readings"]) == ["stalls"]
+    stalls = Counter("stalls", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "PCIe", meaning="how long it waits")
+    named = Page(render_report(store, ReportContext(space=SPACE, catalog=Catalog("fake", (stalls,)))))
+    assert "stalls how long it waits PCIe 5M 0" in named.text
+
+
+def test_a_workload_is_called_the_simplest_only_once_it_is_explained() -> None:
+    store, full = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    one = full.anomalies()[0]
+    found = one.workload.with_(wqe_batch=8)
+    for anomaly, words in (
+        (replace(one, found_as=found), "the simplest workload that shows it"),
+        (replace(one, found_as=found, complete=False), "the workload, as far as it was simplified,"),
+        (replace(one, complete=False), "the workload, as it was found,"),
+        (replace(one, complete=False, mfs=Mfs(()), extraction_runs=0), "the workload, as it was found,"),
+    ):
+        store.add_anomaly(anomaly)
+        text = Page(render_report(store, ReportContext(space=SPACE))).text
+        assert f"Where {words} differs from plain traffic" in text
+        assert ("simplest workload" in text) is anomaly.complete
 
 
 def test_the_discriminating_counters_are_on_the_page() -> None:
