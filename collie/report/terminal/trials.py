@@ -32,7 +32,8 @@ def trial_lines(
 ) -> Iterator[TerminalLine]:
     """Yield the result of a reproduction. `changed` is None if the original testbed is not on record."""
     symptom = reproduction.symptom.words
-    yield TerminalLine(f"reproduced: {reproduction.answer}{_but(reproduction)}", _STYLES[reproduction.answer])
+    answer = f"reproduced: {reproduction.answer}{_elsewhere(changed or ())}{_but(reproduction)}"
+    yield TerminalLine(answer, _STYLES[reproduction.answer])
     yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
     yield from _set_up(reproduction)
     for verdict in reproduction.trial.verdicts:
@@ -61,6 +62,18 @@ def trial_lines(
     if reproduction.ended_by:
         yield TerminalLine(f"not all runs were made: {reproduction.ended_by}", "bold yellow")
     yield from _difference_lines(changed)
+
+
+def _elsewhere(changed: Sequence[HostDifference]) -> str:
+    """Return which other subsystem, or real hosts in place of a simulated one, the runs were made on."""
+    found = (each for host in changed for each in host.differences if each.field == "subsystem.subsystem")
+    if (other := next(found, None)) is None:
+        return ""
+    if other.b is None:
+        return f", on hosts, not on simulated subsystem {other.a}, where it was found"
+    if other.a is None:
+        return f", on simulated subsystem {other.b}, not on the hosts where it was found"
+    return f", on simulated subsystem {other.b}, another one than {other.a}, where it was found"
 
 
 def _but(reproduction: Reproduction) -> str:

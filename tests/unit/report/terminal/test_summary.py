@@ -20,6 +20,7 @@ from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import GeneratorHealth
 from collie.detect.reading import RunReading
 from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.inventory.fingerprint import Fingerprint, compare
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.terminal.findings import findings_table, next_steps
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
@@ -337,6 +338,23 @@ def test_a_reproduction_is_printed_with_its_controls(reproduction: Reproduction)
         "no value of the space breaks opcode == SEND alone",
         "what it was found on is not on record, so nothing can be said of what differs",
     ]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "where"),
+    [
+        ("B", "F", ", on simulated subsystem F, another one than B, where it was found"),
+        ("B", None, ", on hosts, not on simulated subsystem B, where it was found"),
+        (None, "F", ", on simulated subsystem F, not on the hosts where it was found"),
+    ],
+)
+def test_the_answer_names_another_subsystem(
+    reproduction: Reproduction, then: str | None, now: str | None, where: str
+) -> None:
+    sides = [{"subsystem": {"subsystem": name} if name else {}} for name in (then, now)]
+    here, there = ({"x": Fingerprint(side)} for side in sides)
+    assert render_trials("a", reproduction, compare(here, there)).splitlines()[0] == f"reproduced: yes{where}"
+    assert render_trials("a", reproduction, compare(here, here)).splitlines()[0] == "reproduced: yes"
 
 
 @pytest.mark.parametrize(
