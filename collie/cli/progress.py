@@ -78,7 +78,10 @@ class ConsoleProgress:
             case AnomalyMerged(anomaly):
                 self._console.print(f"   {anomaly.id} is {anomaly.same_as} again", style="dim")
             case AnomalyReplaced(anomaly):
-                self._console.print(f"   {anomaly.id} is from now on what its controls showed: {anomaly.reason}")
+                self._console.print(
+                    f"   controls of {anomaly.id} showed a second cause beside one that is explained; "
+                    f"{anomaly.id} now names the workload that shows it alone: {anomaly.reason}"
+                )
             case SpacePruned(drops):
                 for drop in drops:
                     self._console.print(f"left out: {drop}", style="dim")

@@ -55,12 +55,13 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         progress.on_event(AnomalyExplained(replace(ANOMALY, complete=False, hint="", mfs=Mfs(()))))
         progress.on_event(AnomalyMerged(replace(ANOMALY, id="a2", same_as="a1")))
     displayed = capsys.readouterr()
+    alone = "a2 now names the workload that shows it alone"
     assert displayed.out == ""
     assert displayed.err.splitlines() == [
         "run 1: b does not answer",
         f"a1 pause, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
         f"a2 low throughput, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
-        "   a2 is from now on what its controls showed: host b is slow",
+        f"   controls of a2 showed a second cause beside one that is explained; {alone}: host b is slow",
         f"   a1 needs {ANOMALY.mfs}",
         f"   a1 likely: {ANOMALY.hint}",
         f"   a1 is not explained to the end: so far it needs {ANOMALY.mfs}",
