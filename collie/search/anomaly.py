@@ -76,7 +76,7 @@ class Anomaly:
         trials, passed: runs inside the conditions, and those of them that reproduced the symptom.
         confidence: chance that the next run reproduces it, or None without an explanation.
         revised: earlier explanations that a measurement contradicted, oldest first.
-        telling, hint: counters that moved most against plain traffic, and the cause that they suggest.
+        telling, hint: counters that moved most against healthy plain traffic, and the cause that they suggest.
         same_as: id of the anomaly that has the same cause, as control runs showed.
         likely_same_as: without an explanation, the anomaly that most likely has the same cause (`search.familiarity`).
         fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.

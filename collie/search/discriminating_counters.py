@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
+from statistics import median, median_high, median_low
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role
 from collie.counters.series import robust_spread
@@ -44,7 +44,9 @@ def rank(
     for counter in _candidates(symptom, catalog):
         advance = _advance(counter, (measurement, packets), compared, typical)
         if advance is not None and advance >= math.log(_MIN_FACTOR):
-            found.append(DiscriminatingCounter(counter.name, counter.component, math.exp(advance), counter.meaning))
+            reading = _middle(counter, compared, typical)
+            known = counter.name, counter.component, math.exp(advance), counter.meaning
+            found.append(DiscriminatingCounter(*known, reading, len(compared)))
     found.sort(key=lambda telling: -telling.factor)
     return tuple(found[:MAX_DISCRIMINATING]), hint(symptom, found, mfs) if found else ""
 
@@ -94,6 +96,14 @@ def _advance(counter: Counter, reproduced: _Run, plain: Sequence[_Run], typical:
             return None
         advances.append(here - middle)
     return min(advances)
+
+
+def _middle(counter: Counter, plain: Sequence[_Run], typical: float) -> float:
+    """Return the median reading, in logarithms as `_advance` compares it, so that a report can print both."""
+    floor = _GAUGE_FLOOR if counter.gauge else _FLOOR_PER_PACKET * typical
+    known = [value for run, _ in plain if (value := run.counter(counter.name)) is not None and math.isfinite(value)]
+    low, high = median_low(known), median_high(known)
+    return low if low == high else math.sqrt((low + floor) * (high + floor)) - floor
 
 
 def _log(value: float | None, floor: float) -> float | None:

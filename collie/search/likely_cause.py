@@ -25,12 +25,15 @@ class DiscriminatingCounter:
     Attributes:
         component: the component to which the counter points.
         factor: reading over that of plain traffic, the smaller of the factors per second and per packet.
+        plain, plain_runs: median reading of plain traffic, and the number of its runs. None and 0 in earlier records.
     """
 
     counter: str
     component: str
     factor: float
     meaning: str = ""
+    plain: float | None = None
+    plain_runs: int = 0
 
 
 def hint(symptom: Symptom, moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> str:

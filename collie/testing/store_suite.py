@@ -82,7 +82,9 @@ ANOMALY = Anomaly(
     found_at_seconds=61.7,
     extraction_runs=11,
     complete=True,
-    telling=(DiscriminatingCounter("wqe_miss", "receive WQE cache", 1e3 / 3, "receives that had to be fetched"),),
+    telling=(
+        DiscriminatingCounter("wqe_miss", "receive WQE cache", 1e3 / 3, "receives that had to be fetched", 0.1, 7),
+    ),
     hint="arrivals wait for their receive work requests to be fetched, so the host asks its peer to stop",
 )
 

@@ -17,4 +17,4 @@ SCORE = Score(
     hidden=("loopback",),
     merged_wrong={"a2": ("loopback", "receive_wqe_cache")},
 )
-TELLING = DiscriminatingCounter("pressure", "receive WQE cache", 1234.5, "receives that had to be fetched")
+TELLING = DiscriminatingCounter("pressure", "receive WQE cache", 1234.5, "receives that had to be fetched", 2.0, 4)

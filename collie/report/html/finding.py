@@ -15,12 +15,10 @@ from collie.report.figures.chart import Trace, hosts_of
 from collie.report.figures.strip import Strips, strips_of
 from collie.report.html.readings import CounterComparison, readings_of, rises_of
 from collie.report.html.representative_runs import (
-    is_plain,
     measurement_of,
     number_of,
     quoted_run,
     sibling_run,
-    typical,
 )
 from collie.report.quantities import show
 from collie.report.ranking import awaits_explanation, worst_first
@@ -64,8 +62,8 @@ class AnomalyView:
         covered: anomalies that are joined to it.
         run: the run of its workload that its sentence quotes.
         readings: those of `run`, beside `sibling_run`.
-        counters: those of `run`. Discriminating ones stand beside the median of the `plain_runs` runs of plain traffic,
-            against which they were chosen, others beside `sibling_run`.
+        counters: those of `run`. Discriminating ones stand beside the median of the `plain_runs` runs of healthy plain
+            traffic, against which they were chosen. An earlier record lacks it. Others stand beside `sibling_run`.
         traces, victim: those of `run`.
         commands: commands with their effects.
         places: places of the runs on set-ups that earlier runs made.
@@ -145,9 +143,8 @@ def _finding(
     workload = anomaly.workload
     run = quoted_run(anomaly, records)
     sibling = sibling_run(run, records, space)
-    plain_runs = [record for record in records if is_plain(record)]
     measurement = measurement_of(run)
-    counters = tuple(_counters(anomaly, run, sibling, plain_runs, context.catalog)) if run else ()
+    counters = tuple(_counters(anomaly, run, sibling, context.catalog)) if run else ()
     return AnomalyView(
         rank=rank,
         anomaly=anomaly,
@@ -161,7 +158,7 @@ def _finding(
         run=number_of(run),
         sibling_run=number_of(sibling),
         counters=counters,
-        plain_runs=len(plain_runs),
+        plain_runs=max((item.plain_runs for item in anomaly.telling), default=0),
         traces=_traces([row.counter for row in counters], series_of(run.run)) if run else (),
         commands=_commands(anomaly, context.place),
         victim=measurement.victim if measurement else None,
@@ -170,16 +167,13 @@ def _finding(
 
 
 def _counters(
-    anomaly: Anomaly,
-    run: RunRecord,
-    sibling: RunRecord | None,
-    plain_runs: Sequence[RunRecord],
-    catalog: Catalog | None,
+    anomaly: Anomaly, run: RunRecord, sibling: RunRecord | None, catalog: Catalog | None
 ) -> Iterator[CounterRow]:
     """Yield the discriminating counters or, before an explanation, those that rose most."""
+    measurement = measurement_of(run)
     for item in anomaly.telling:
-        here, plain = typical(item.counter, [run]), typical(item.counter, plain_runs)
-        yield CounterRow(item.counter, item.component, item.meaning, here, plain)
+        here = measurement.counter(item.counter) if measurement else None
+        yield CounterRow(item.counter, item.component, item.meaning, here, item.plain)
     if sibling and not anomaly.telling:
         for rise in rises_of(run, sibling)[:MAX_DISCRIMINATING]:
             known = catalog.find(rise.counter) if catalog else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from statistics import median
 
 from collie.detect.measurement import Measurement
 from collie.detect.plain import plain_sibling
@@ -34,18 +33,6 @@ def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space
     sibling = plain_sibling(displayed.workload, space)
     ran = [record for record in records if record.workload == sibling and isinstance(record.result, Measured)]
     return max(_undisturbed(ran), key=_delivered, default=None)
-
-
-def is_plain(record: RunRecord) -> bool:
-    """Whether a run represents plain traffic."""
-    return record.purpose in {"sibling", "calibrate"} and isinstance(record.result, Measured)
-
-
-def typical(counter: str, records: Iterable[RunRecord]) -> float | None:
-    """Return the median of a counter over the runs that have it."""
-    measurements = filter(None, map(measurement_of, records))
-    known = [value for measurement in measurements if (value := measurement.counter(counter)) is not None]
-    return median(known) if known else None
 
 
 def measurement_of(record: RunRecord | None) -> Measurement | None:

@@ -18,7 +18,7 @@ from collie.report.figures.chart import AnomalyMarker, Driven, Point
 from collie.report.html.coverage import DimensionCoverage, coverage_of
 from collie.report.html.finding import AnomalyView, SeriesOf, findings_of
 from collie.report.html.neighbours import Neighbour, neighbours_of
-from collie.report.html.representative_runs import is_plain, measurement_of
+from collie.report.html.representative_runs import measurement_of
 from collie.report.html.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
 from collie.workloads.space import Space
@@ -93,7 +93,7 @@ def _read(store: CampaignStore, anomalies: Sequence[Anomaly], space: Space | Non
     if space:  # the search can have run a plain sibling itself
         displayed |= {plain_sibling(workload, space) for workload in displayed}
     for record in store.runs(with_series=False):
-        if (is_plain(record) or record.purpose == "confirm" or record.workload in displayed) and left > 0:
+        if (record.purpose == "confirm" or record.workload in displayed) and left > 0:
             measurement = measurement_of(record)
             left -= sum(len(host.counters) for host in measurement.hosts) if measurement else 0
             yield record

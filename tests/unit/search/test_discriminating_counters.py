@@ -56,8 +56,19 @@ def test_what_moved_most_comes_first_with_its_component_and_a_hint() -> None:
     telling, cause = rank(run(wqe_miss=5e5, mtt_miss=1e4, level=11.0), PLAIN, Symptom.PAUSE, CATALOG, Mfs(()))
     assert names(telling) == ["wqe_miss", "mtt_miss"]
     assert telling[0].factor == pytest.approx(501.0)
-    assert telling[0] == DiscriminatingCounter("wqe_miss", "receive WQE cache", telling[0].factor, "fetched receives")
+    first = DiscriminatingCounter("wqe_miss", "receive WQE cache", telling[0].factor, "fetched receives", 0.0, 3)
+    assert telling[0] == first
     assert cause == "arrivals wait for their receive work requests to be fetched, so the host asks its peer to stop"
+
+
+@pytest.mark.parametrize("plain", [(1e3,), (1e3, 1e6), (1e3, 1e4, 1e7), (0.0, 1e3, 1e6, 1e7)])
+def test_the_median_of_plain_traffic_is_the_one_that_the_factor_is_taken_from(plain: tuple[float, ...]) -> None:
+    """A report prints the factor in one place and both readings in another."""
+    floor, here = 1e3, 1e12  # an event per thousand packets
+    (item,), _ = rank(run(wqe_miss=here), [run(wqe_miss=value) for value in plain], Symptom.PAUSE, CATALOG, Mfs(()))
+    assert item.plain is not None
+    assert item.factor == pytest.approx((here + floor) / (item.plain + floor))
+    assert item.plain_runs == len(plain)
 
 
 def test_more_packets_are_no_advance() -> None:

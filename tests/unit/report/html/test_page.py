@@ -519,10 +519,17 @@ def test_a_workload_is_called_the_simplest_only_once_it_is_explained() -> None:
 def test_the_discriminating_counters_are_on_the_page() -> None:
     store = MemoryStore(HEADER)
     fill(store)
-    telling = (DiscriminatingCounter("pressure", "receive WQE cache", 42.0, f"how bad it is {HOSTILE}"),)
-    store.add_anomaly(replace(store.anomalies()[0], telling=telling, hint="receives are late"))
-    page = Page(render_report(store, ReportContext()))
+    item = DiscriminatingCounter("pressure", "receive WQE cache", 42.0, f"how bad it is {HOSTILE}", 7.25, 4)
+    explained = replace(store.anomalies()[0], telling=(item,), hint="receives are late")
+    store.add_anomaly(explained)
+    page = Page(render_report(store, ReportContext(space=SPACE)))
     assert "Likely: receives are late." in page.text
     assert "pressure how bad it is" in page.text
-    assert "beside the median of 10 runs of plain traffic" in page.text
+    assert "beside the median of 4 runs of plain traffic that was healthy" in page.text
+    assert ("anomalies/a1/plain/counters/pressure", "7.25", "7.25") in page.numbers
     assert page.tags["script"] == 1
+
+    store.add_anomaly(replace(explained, telling=(replace(item, plain=None, plain_runs=0),)))
+    earlier = Page(render_report(store, ReportContext(space=SPACE)))
+    assert re.search(r"in run \d+, per second over all hosts Counter", earlier.text)
+    assert ("anomalies/a1/plain/counters/pressure", "", "unknown") in earlier.numbers

@@ -385,7 +385,7 @@ def test_counters_and_expectations_are_in_the_json(full: Summary, summary: Summa
         "miss_chance": 0.28,
     }
     assert document["anomalies"][0]["telling"] == [
-        {"counter": "pressure", "component": "receive WQE cache", "factor": 1234.5}
+        {"counter": "pressure", "component": "receive WQE cache", "factor": 1234.5, "plain": 2.0, "plain_runs": 4}
     ]
     assert document["anomalies"][0]["hint"] == "receives are late"
     unknown = through_json(render_search(HEADER, summary, 12.3))
