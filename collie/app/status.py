@@ -168,10 +168,6 @@ def _standing(last: CampaignProgress, tally: Tally, anomalies: tuple[Anomaly, ..
         further_phases=tally.further_phases,
         failed_runs=tally.failed_runs,
         elapsed_seconds=tally.elapsed_seconds,
-        anomalies={
-            anomaly.id: FoundAnomaly(anomaly.symptom.value, anomaly.severity, anomaly.complete)
-            for anomaly in anomalies
-            if anomaly.same_as is None
-        },
+        anomalies={anomaly.id: FoundAnomaly.of(anomaly) for anomaly in anomalies if anomaly.same_as is None},
         last_failure=failure_of(tally.last_failure) if tally.last_failure else None,
     )

@@ -63,11 +63,17 @@ def failure_of(record: RunRecord) -> FailedRun | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundAnomaly:
-    """What is known of an anomaly so far."""
+    """What is known of an anomaly so far. An earlier version has no `figure`, the severity in words."""
 
     symptom: str
     severity: float
     explained: bool
+    figure: str = ""
+
+    @classmethod
+    def of(cls, anomaly: Anomaly) -> FoundAnomaly:
+        """Return what is known of a confirmed anomaly."""
+        return cls(anomaly.symptom.value, anomaly.severity, anomaly.complete, anomaly.figure)
 
 
 @dataclass(frozen=True)
@@ -260,7 +266,7 @@ class Follower:
     def _found(self, anomaly: Anomaly) -> None:
         others = {name: found for name, found in self._known.anomalies.items() if name != anomaly.id}
         if anomaly.same_as is None:
-            others[anomaly.id] = FoundAnomaly(anomaly.symptom.value, anomaly.severity, anomaly.complete)
+            others[anomaly.id] = FoundAnomaly.of(anomaly)
         self._know(anomalies=others)
 
     def _know(self, **changes: Any) -> None:

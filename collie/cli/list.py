@@ -13,7 +13,7 @@ from collie.app.status import CampaignStatus
 from collie.cli.base import CollieCommand
 from collie.cli.options import format_option, print_json
 from collie.errors import UsageError
-from collie.report.quantities import name_testbed, percent
+from collie.report.quantities import name_testbed
 from collie.report.terminal.summary import terminal_width
 from collie.report.terminal.table import table_with_text
 from collie.search.anomaly import causes_of
@@ -81,7 +81,7 @@ def _findings(status: CampaignStatus) -> str:
         return "none"
     explained = sum(anomaly.complete for anomaly in causes)
     worst = max(causes, key=lambda anomaly: anomaly.severity)
-    return f"{len(causes)}, {explained} explained; worst {worst.id}: {worst.symptom.words}, {percent(worst.severity)}"
+    return f"{len(causes)}, {explained} explained; worst {worst.id}: {worst.symptom.words}, {worst.figure}"
 
 
 def _as_json(each: Listed) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from collie.detect.interval import Interval, wilson
-from collie.detect.symptom import Symptom, Verdict, severity_in_words
+from collie.detect.symptom import Symptom, Verdict, severity_in_brief, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter, component
 from collie.search.phrases import describe_conditions, describe_traffic, differences, plain_traffic
 from collie.workloads.feature import Mfs
@@ -148,6 +148,11 @@ class Anomaly:
     def figure(self) -> str:
         """The severity in words, see `severity_in_words`."""
         return severity_in_words(self.symptom, self.severity, self.reason)
+
+    @property
+    def brief_figure(self) -> str:
+        """The severity for a column, see `severity_in_brief`."""
+        return severity_in_brief(self.symptom, self.severity, self.reason)
 
     @property
     def found_figure(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def test_campaigns_on_changed_settings_are_told_apart(capsys: pytest.CaptureFixt
     assert "simulated subsystem F (firmware=22.31)" in row
     assert run(["status", "new"]) == 0
     assert "simulated subsystem F (firmware=22.31), space nsdi22" in capsys.readouterr().out
+
+
+def test_the_worst_names_what_its_severity_is_a_share_of(capsys: pytest.CaptureFixture[str]) -> None:
+    search("third", 100)
+    capsys.readouterr()
+    for words in (["list"], ["status", "third"]):
+        assert run(words) == 0
+        worst = re.search(r"worst a\d+[:,] ([a-z ]+), [\d.]+% (of|below) the [a-z]+", capsys.readouterr().out)
+        assert worst is not None, words
 
 
 def test_on_a_narrow_terminal_the_findings_stand_below() -> None:

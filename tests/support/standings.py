@@ -40,8 +40,8 @@ STANDING = CampaignProgress(
     best=1.25e6,
     temperature=0.125,
     anomalies={
-        "a1": FoundAnomaly("pause", 0.79, explained=True),
-        "a2": FoundAnomaly("low_throughput", 0.41, explained=False),
+        "a1": FoundAnomaly("pause", 0.79, explained=True, figure="79% of the throughput is missing"),
+        "a2": FoundAnomaly("low_throughput", 0.41, explained=False, figure="41% of the throughput is missing"),
     },
     runs_per_minute=5200.0,
     testbed_seconds_per_second=2600.0,

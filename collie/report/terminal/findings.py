@@ -17,7 +17,7 @@ from collie.report.terminal.table import NARROWEST
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count, format_seconds
 
-_HEADS = ("id", "severity", "symptom", "confirmed after", "shows in", "where, and when")
+_HEADS = ("id", "severity", "symptom", "confirmed", "shows in", "where, and when")
 _GAP = "  "
 _UNEXPLAINED = "not explained"
 _MORE = 1.5
@@ -96,7 +96,7 @@ def _row(anomaly: Anomaly) -> tuple[str, ...]:
         plain = "plain traffic itself, and " * anomaly.is_plain
         where = f"{unfinished}{place}{plain}{anomaly.mfs}"
     found = format_seconds(anomaly.found_at_seconds)
-    return anomaly.id, percent(anomaly.severity), anomaly.symptom.words, found, shows, where
+    return anomaly.id, anomaly.brief_figure, anomaly.symptom.words, found, shows, where
 
 
 def _larger(budget: Budget) -> Budget:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collie.campaign.progress import CampaignProgress, HostStanding
-from collie.report.quantities import percent
 from collie.workloads.units import format_count, format_number, format_seconds
 
 _PURPOSES = {
@@ -56,7 +55,7 @@ def found(standing: CampaignProgress) -> str:
     worst = standing.anomalies[standing.worst]
     count = len(standing.anomalies)
     explained = sum(anomaly.explained for anomaly in standing.anomalies.values())
-    best = f"the worst {standing.worst}, {worst.symptom.replace('_', ' ')}, severity {percent(worst.severity)}"
+    best = f"the worst {standing.worst}, {worst.symptom.replace('_', ' ')}, {worst.figure}"
     return f"{format_count(count, 'anomaly')}, {explained} explained; {best}"
 
 

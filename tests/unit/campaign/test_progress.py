@@ -164,4 +164,4 @@ def test_an_anomaly_that_is_another_one_is_not_counted_twice() -> None:
     assert follower.standing().worst == "a1"
     follower.on_event(AnomalyExplained(replace(ANOMALY, complete=True)))
     follower.on_event(AnomalyMerged(replace(second, same_as="a1")))
-    assert follower.standing().anomalies == {"a1": FoundAnomaly("pause", ANOMALY.severity, explained=True)}
+    assert follower.standing().anomalies == {"a1": FoundAnomaly("pause", ANOMALY.severity, True, ANOMALY.figure)}

@@ -30,7 +30,8 @@ def test_the_live_view_shows_what_is_known() -> None:
         "5,200 runs per minute", "2,600 times as fast",
         "explaining an anomaly, driving mtt_cache_miss (best so far 1.25e+06), temperature 0.125",
         "2 anomalies, 1 explained",
-        "the worst a1, pause, severity 79%", "server-1 up, server-2 up again (lost 2 times, the last time in run 40)",
+        "the worst a1, pause, 79% of the throughput is missing",
+        "server-1 up, server-2 up again (lost 2 times, the last time in run 40)",
         "3 runs, last run 40: host server-2 was lost: [bold]no answer[/]",
     ):  # fmt: skip
         assert words in text, text

@@ -9,7 +9,7 @@ import pytest
 from collie.detect.bounds import NOTHING_EXPECTED, UNBOUNDED, Bound
 from collie.detect.judge import is_sound, judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
-from collie.detect.symptom import Symptom, Verdict
+from collie.detect.symptom import Symptom, Verdict, severity_in_brief
 from collie.detect.thresholds import Loss, Thresholds
 from collie.workloads.workload import Direction, Workload
 from tests.support.measurements import LINE, measurement, verdict
@@ -63,24 +63,27 @@ def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "figure"),
+    ("found", "figure", "brief"),
     [
-        (measurement(tx_pause=0.099), "9.9% of the time"),
-        (measurement(91e9, 9.1e6, tx_pause=0.029), "9.0% below the specification"),
-        (measurement(70e9, 7e6, tx_pause=0.4), "40.0% of the time"),
-        (measurement(40e9, 4e6, tx_pause=0.25), "60% below the specification"),
-        (measurement(40e9, 4e6), "60% of the throughput is missing"),
-        (measurement(88e9, 8.8e6, wrong_bytes=7), "12% below the specification"),
-        (measurement(rnr=0.5), "50% of the messages"),
-        (measurement(tx_pause=None, loss=0.0731), "7.31% of its packets"),
-        (measurement(repeats=0.08), "8.0% of the packets"),
-        (measurement(health=GeneratorHealth(slowest_qp_share=0.05)), "95.0% less than the mean"),
-        (measurement(health=GeneratorHealth(slowest_flow_share=0.04)), "96.0% less than the mean"),
+        (measurement(tx_pause=0.099), "9.9% of the time", "9.9% of time"),
+        (measurement(91e9, 9.1e6, tx_pause=0.029), "9.0% below the specification", "9.0% missing"),
+        (measurement(70e9, 7e6, tx_pause=0.4), "40.0% of the time", "40% of time"),
+        (measurement(40e9, 4e6, tx_pause=0.25), "60% below the specification", "60% missing"),
+        (measurement(40e9, 4e6), "60% of the throughput is missing", "60% missing"),
+        (measurement(88e9, 8.8e6, wrong_bytes=7), "12% below the specification", "12% missing"),
+        (measurement(rnr=0.5), "50% of the messages", "50% of messages"),
+        (measurement(tx_pause=None, loss=0.0731), "7.31% of its packets", "7.3% of packets"),
+        (measurement(repeats=0.08), "8.0% of the packets", "8.0% of packets"),
+        (measurement(health=GeneratorHealth(slowest_qp_share=0.05)), "95.0% less than the mean", "95% below mean"),
+        (measurement(health=GeneratorHealth(slowest_flow_share=0.04)), "96.0% less than the mean", "96% below mean"),
     ],
 )
-def test_the_severity_is_a_named_figure_of_the_reason(found: Measurement, figure: str) -> None:
+def test_the_severity_is_a_named_figure_of_the_reason(found: Measurement, figure: str, brief: str) -> None:
     judged = verdict(found)
     assert judged.figure == figure
+    assert judged.symptom is not None
+    assert severity_in_brief(judged.symptom, judged.severity, judged.reason) == brief
+    assert severity_in_brief(judged.symptom, 0.5, "another figure") in {"50%", "50% missing"}
     assert figure in judged.reason or judged.symptom is Symptom.LOW_THROUGHPUT
 
 
