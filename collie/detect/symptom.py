@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NoReturn
@@ -174,6 +175,18 @@ def severity_in_brief(symptom: Symptom, severity: float, reason: str) -> str:
     return f"{share} {_BRIEF[symptom]}" if words == _stated(symptom, severity) else f"{share} missing"
 
 
+def own_figure(symptom: Symptom, reason: str) -> str:
+    """Return the symptom's own figure in a reason, which need not be the severity, or an empty string."""
+    words = _PLACEHOLDER.sub(_SHARE.pattern, _FIGURES.get(symptom, ""))
+    found = re.search(words, reason) if words else None
+    return found.group() if found else ""
+
+
+def is_of_one_kind(one: str, other: str) -> bool:
+    """Whether two figures in words are shares of the same, so that they can be compared."""
+    return _SHARE.sub("", one) == _SHARE.sub("", other)
+
+
 def _stated(symptom: Symptom, severity: float) -> str:
     return _FIGURES.get(symptom, "").format(severity, share=format_share(severity))
 
@@ -181,6 +194,9 @@ def _stated(symptom: Symptom, severity: float) -> str:
 def _unnamed(severity: float) -> str:
     return f"severity {format_share(severity)}"
 
+
+_SHARE = re.compile(r"(?:over )?[0-9.]+%")
+_PLACEHOLDER = re.compile(r"\{[^}]*\}")
 
 _CEILINGS = ("specification", "offered load", "calibration")
 """Sources of bounds that cost no run (`bounds.Bound`)."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from collie.detect.interval import Interval, wilson
-from collie.detect.symptom import Symptom, Verdict, severity_in_brief, severity_in_words
+from collie.detect.symptom import Symptom, Verdict, is_of_one_kind, own_figure, severity_in_brief, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter, component
 from collie.search.phrases import describe_conditions, describe_traffic, differences, plain_traffic
 from collie.workloads.feature import Mfs
@@ -160,6 +160,17 @@ class Anomaly:
         if self.found_severity is None:
             return ""
         return severity_in_words(self.symptom, self.found_severity, self.found_reason)
+
+    @property
+    def compared_figures(self) -> tuple[str, str]:
+        """The severity here and as found, in words. Two of different kinds give way to the symptom's own figures."""
+        here, found = self.figure, self.found_figure
+        if not found or is_of_one_kind(here, found):
+            return here, found
+        own, found_own = own_figure(self.symptom, self.reason), own_figure(self.symptom, self.found_reason)
+        if not own or not found_own:
+            return here, f"{found}, another measure,"
+        return here if own == here else f"{here}, {own}", found_own
 
     @property
     def component(self) -> str:

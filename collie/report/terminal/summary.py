@@ -138,13 +138,14 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
 def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
     symptom = anomaly.symptom.words
     when = f"found in run {anomaly.found_at_run}, confirmed after {format_seconds(anomaly.found_at_seconds)}"
-    as_found = f" ({anomaly.found_figure} as found)" if anomaly.found_figure not in ("", anomaly.figure) else ""
+    here, found = anomaly.compared_figures
+    as_found = f" ({found} as found)" if found not in ("", here) else ""
     explained = f"explained in {runs(anomaly.extraction_runs)}{_claim(anomaly)}"
     if anomaly.revised:
         explained += f", revised {'once' if len(anomaly.revised) == 1 else f'{len(anomaly.revised)} times'}"
     if not anomaly.complete:
         explained = f"not explained to the end{_claim(anomaly)}" if anomaly.explanation_begun else "not explained yet"
-    yield Text.assemble((anomaly.id, "bold red"), f"  {symptom}, {anomaly.figure}{as_found}, {when}, {explained}")
+    yield Text.assemble((anomaly.id, "bold red"), f"  {symptom}, {here}{as_found}, {when}, {explained}")
     yield f"    {anomaly.sentence}"
     if anomaly.complete or anomaly.mfs.conditions:
         yield Text(f"    {anomaly.mfs}", "cyan")

@@ -402,3 +402,32 @@ def test_what_was_found_stands_beside_the_simplest_workload_if_it_showed_more(su
     text = render_summary(HEADER, replace(summary, anomalies=(worse, same)), 1.0)
     assert "a1  pause, 18.2% of the time (90.0% of the time as found), found in run" in text
     assert text.count(" as found)") == 1
+
+
+@pytest.mark.parametrize(
+    ("here", "found", "words"),
+    [
+        (
+            (0.019, "0.6% of the time", "1.9%"),
+            (0.074, "7.4% of the time", ""),
+            "1.9%, 0.6% of the time (7.4% of the time",
+        ),
+        ((0.367, "36.7% of the time", ""), (0.33, "17.9% of the time", "33%"), "36.7% of the time (17.9% of the time"),
+        ((0.4, "9.5% of the time", "40%"), (0.43, "10.7% of the time", "43%"), "40% (43%"),
+        ((0.367, "36.7% of the time", ""), (0.33, "unknown", "33%"), "36.7% of the time (33%, another measure,"),
+    ],
+)
+def test_a_share_of_time_is_not_compared_with_one_of_throughput(
+    summary: Summary, here: tuple[float, str, str], found: tuple[float, str, str], words: str
+) -> None:
+    def reason(pause: str, below: str) -> str:
+        return f"host b sends pause for {pause}" + (
+            f" and throughput is {below} below the specification" if below else ""
+        )
+
+    own, other = reason(*here[1:]), reason(*found[1:])
+    anomaly = replace(summary.anomalies[0], severity=here[0], reason=own, found_severity=found[0], found_reason=other)
+    text = render_summary(HEADER, replace(summary, anomalies=(anomaly,)), 1.0)
+    displayed = re.search(r"a1  pause, (.*) as found\), found in run", text)
+    assert displayed is not None
+    assert displayed.group(1).replace(" below the specification", "") == words
