@@ -166,7 +166,7 @@ class ReportContext:
         space: gives the plain values and siblings. With None, Collie's defaults serve as plain values.
         dropped: parts of the space that the testbed cannot run.
         fingerprints: the latest recorded fingerprint of each host, host A first.
-        catalog: names the components of counters. None if that of the hosts is not known.
+        catalog: gives the units of counters, and names their components. None if that of the hosts is not known.
         changes: differences between the testbed at the start and as the operator last accepted it.
         search: the command that begins the same campaign.
         is_gate: whether the campaign is a gate.

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collie.app.adapters import Adapters
-from collie.app.inputs import ISOLATE, catalog_of
+from collie.app.inputs import ISOLATE
+from collie.app.testbeds import recorded_catalog
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.reproduce import BUNDLE_SUFFIX, counters_at_discovery
 from collie.campaign.single_run import Case
@@ -207,7 +208,7 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
             raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
         anomaly, calibration = found[identifier], store.calibration()
         hardware = adapters.records.fingerprints(campaign)
-        catalog = catalog_of(adapters, choice.testbed, hardware)
+        catalog = recorded_catalog(adapters, choice.testbed, hardware)
         runs = list(store.runs(with_series=False))
         at_discovery = counters_at_discovery(runs, anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +12,8 @@ from collie.app.inventories import first_pair, open_inventory
 from collie.campaign.budget import Budget, parse_budget
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import tightened
-from collie.counters.catalog import Catalog
 from collie.detect.thresholds import Loss
 from collie.errors import UsageError
-from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.safety import SafetyLimits
 from collie.search.foreseen import ForeseenAnomaly
 from collie.search.recipe import Recipe
@@ -163,11 +160,3 @@ def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:
     known = known_anomalies(adapters, choice.known)
     here, elsewhere = ((), known) if choice.known_elsewhere else (tuple(each.mfs for each in known), ())
     return SearchInputs(space, dropped, recipe, budget, here, elsewhere, limits_of(adapters, choice))
-
-
-def catalog_of(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:
-    """Return the catalog of a testbed's counters, or None if the drivers on record name no single one."""
-    if choice.is_simulated:
-        return adapters.content.catalog("simulated")
-    drivers = {str(fingerprint.fields.get("nic.driver")) for fingerprint in hardware.values()}
-    return adapters.content.find_catalog(drivers.pop()) if len(drivers) == 1 else None

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collie.app.adapters import Adapters, CampaignRecord, ReportContext
-from collie.app.inputs import catalog_of, pruned_space_of
+from collie.app.inputs import pruned_space_of
+from collie.app.testbeds import recorded_catalog
 from collie.campaign.choice import GATE, GateChoice, SearchChoice
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _report_context(adapters: Adapters, store: CampaignRecord, wall_seconds: flo
         wall_seconds=wall_seconds,
         dropped=dropped,
         fingerprints=fingerprints,
-        catalog=catalog_of(adapters, choice.testbed, fingerprints),
+        catalog=recorded_catalog(adapters, choice.testbed, fingerprints),
         changes=adapters.records.accepted_changes(store.directory.path),
         search=("collie", *_command(store.header.settings)),
         is_gate=GATE in store.header.settings,

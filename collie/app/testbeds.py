@@ -138,3 +138,11 @@ def catalog_of(adapters: Adapters, choice: TestbedChoice) -> Catalog:
         return adapters.content.catalog("simulated")
     with closing(open_testbed(adapters, choice, 0)) as testbed:
         return testbed.info.catalog
+
+
+def recorded_catalog(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:
+    """Return the counters of a campaign on record, or None if its hosts have no driver with a catalog in common."""
+    if choice.is_simulated:
+        return adapters.content.catalog("simulated")
+    drivers = {str(fingerprint.fields.get("nic.driver")) for fingerprint in hardware.values()}
+    return adapters.content.find_catalog(drivers.pop()) if len(drivers) == 1 else None

@@ -160,6 +160,11 @@ class Catalog:
         """Return a counter by name."""
         return next((counter for counter in self.counters if counter.name == name), None)
 
+    def rate_unit(self, name: str) -> str:
+        """Return the unit of a counter's value in a measurement, or an empty string for an unknown counter."""
+        found = self.find(name)
+        return found.rate_unit if found else ""
+
     def unmapped(self, names: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
         """Return the counters in `names` that this catalog neither lists nor excludes, as (source, name)."""
         listed = {counter.key for counter in self.counters}

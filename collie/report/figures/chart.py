@@ -48,9 +48,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """Runs that drove one counter."""
+    """Runs that drove one counter. Its `unit` is empty if it is not known."""
 
     counter: str
+    unit: str
     points: tuple[Point, ...]
 
 
@@ -184,7 +185,7 @@ def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_s
         normal = [(across.place(p.seconds), up.place(p.value)) for p in points if not p.anomalous]
         anomalous = [(across.place(p.seconds), up.place(p.value)) for p in points if p.anomalous]
         lines = (ChartLine(_dots(normal), "dots"), ChartLine(_dots(anomalous), "squares"))
-        panels.append(Panel(f"{item.counter}, per second", top, bottom, up.ticks(3), lines))
+        panels.append(Panel(named(item.counter, item.unit), top, bottom, up.ticks(3), lines))
     rules = tuple(across.place(item.seconds) for item in found)
     words = "; ".join(map(_driven_words, driven))
     return _chart(tuple(panels), ticks, title, f"Readings of driven counters over testbed time: {words}.", rules)
@@ -209,6 +210,11 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
     return _chart(tuple(panels), across.ticks(9), "seconds since traffic started", f"One run over time: {words}.")
 
 
+def named(counter: str, unit: str) -> str:
+    """Return the title of a counter's panel."""
+    return f"{counter}, {unit}" if unit else counter
+
+
 def hosts_of(traces: Iterable[Trace]) -> list[str]:
     """Return every host that has a line in a trace."""
     return sorted({host for trace in traces for host, _ in trace.hosts})
@@ -231,7 +237,7 @@ def _chart(
 def _driven_words(driven: Driven) -> str:
     values = [point.value for point in driven.points]
     anomalous = sum(point.anomalous for point in driven.points)
-    span = f"{engineering(min(values))} to {engineering(max(values))} per second"
+    span = f"{engineering(min(values))} to {engineering(max(values))} {driven.unit}".rstrip()
     return f"{driven.counter}, {format_count(len(values), 'run')} from {span}, {anomalous} of them anomalous"
 
 

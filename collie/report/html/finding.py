@@ -11,7 +11,7 @@ from collie.campaign.phases import Place, with_places
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample, Victim
 from collie.ports import RunRecord
-from collie.report.figures.chart import Trace, hosts_of
+from collie.report.figures.chart import Trace, hosts_of, named
 from collie.report.figures.strip import Strips, strips_of
 from collie.report.html.readings import CounterComparison, readings_of, rises_of
 from collie.report.html.representative_runs import (
@@ -41,12 +41,13 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter's rate over all hosts, under the anomaly and in plain traffic.
+    """A counter summed over all hosts, under the anomaly and in plain traffic.
 
-    `component` is empty if no catalog names the counter.
+    `component` is empty, and `unit` unknown, if no catalog has the counter.
     """
 
     counter: str
+    unit: str
     component: str
     meaning: str
     here: float | None
@@ -113,6 +114,11 @@ class AnomalyView:
         return hosts_of(self.traces)
 
 
+def counters_of(context: ReportContext) -> Catalog:
+    """Return the catalog of a report. It has no counter if that of the hosts is not known."""
+    return context.catalog or Catalog("unknown", ())
+
+
 def findings_of(
     anomalies: Sequence[Anomaly],
     records: Sequence[RunRecord],
@@ -144,7 +150,7 @@ def _finding(
     run = quoted_run(anomaly, records)
     sibling = sibling_run(run, records, space)
     measurement = measurement_of(run)
-    counters = tuple(_counters(anomaly, run, sibling, context.catalog)) if run else ()
+    counters = tuple(_counters(anomaly, run, sibling, counters_of(context))) if run else ()
     return AnomalyView(
         rank=rank,
         anomaly=anomaly,
@@ -159,26 +165,24 @@ def _finding(
         sibling_run=number_of(sibling),
         counters=counters,
         plain_runs=max((item.plain_runs for item in anomaly.telling), default=0),
-        traces=_traces([row.counter for row in counters], series_of(run.run)) if run else (),
+        traces=_traces(counters, series_of(run.run)) if run else (),
         commands=_commands(anomaly, context.place),
         victim=measurement.victim if measurement else None,
         places=places,
     )
 
 
-def _counters(
-    anomaly: Anomaly, run: RunRecord, sibling: RunRecord | None, catalog: Catalog | None
-) -> Iterator[CounterRow]:
+def _counters(anomaly: Anomaly, run: RunRecord, sibling: RunRecord | None, catalog: Catalog) -> Iterator[CounterRow]:
     """Yield the discriminating counters or, before an explanation, those that rose most."""
     measurement = measurement_of(run)
     for item in anomaly.telling:
         here = measurement.counter(item.counter) if measurement else None
-        yield CounterRow(item.counter, item.component, item.meaning, here, item.plain)
+        yield CounterRow(item.counter, catalog.rate_unit(item.counter), item.component, item.meaning, here, item.plain)
     if sibling and not anomaly.telling:
         for rise in rises_of(run, sibling)[:MAX_DISCRIMINATING]:
-            known = catalog.find(rise.counter) if catalog else None
+            known = catalog.find(rise.counter)
             about = (known.component, known.meaning) if known else ("", "")
-            yield CounterRow(rise.counter, *about, rise.here, rise.sibling)
+            yield CounterRow(rise.counter, catalog.rate_unit(rise.counter), *about, rise.here, rise.sibling)
 
 
 def _commands(anomaly: Anomaly, place: str) -> tuple[tuple[str, str], ...]:
@@ -197,11 +201,11 @@ def _row(text: str, feature: str, workload: Workload, plain: Workload) -> ValueR
     return ValueRow(text, here, beside)
 
 
-def _traces(counters: Sequence[str], series: Sequence[Sample]) -> tuple[Trace, ...]:
+def _traces(counters: Sequence[CounterRow], series: Sequence[Sample]) -> tuple[Trace, ...]:
     readings = [
         ("delivered_bps", "receives, bit/s"),
         ("tx_pause_ratio", "sends pause, share of the time"),
-        *((counter, f"{counter}, per second") for counter in counters),
+        *((row.counter, named(row.counter, row.unit)) for row in counters),
     ]
     traces = [_trace(name, title, series) for name, title in readings]
     return tuple(trace for trace in traces if trace.hosts)

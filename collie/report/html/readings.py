@@ -34,7 +34,7 @@ class CounterComparison:
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A counter that is higher than in the plain sibling, per second over all hosts."""
+    """A counter that is higher than in the plain sibling, summed over all hosts."""
 
     counter: str
     here: float

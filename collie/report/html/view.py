@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collie.app.adapters import ReportContext
+from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample
 from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Outcome
@@ -16,7 +17,7 @@ from collie.inventory.fingerprint import Fingerprint
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.report.figures.chart import AnomalyMarker, Driven, Point
 from collie.report.html.coverage import DimensionCoverage, coverage_of
-from collie.report.html.finding import AnomalyView, SeriesOf, findings_of
+from collie.report.html.finding import AnomalyView, SeriesOf, counters_of, findings_of
 from collie.report.html.neighbours import Neighbour, neighbours_of
 from collie.report.html.representative_runs import measurement_of
 from collie.report.html.unanswered import FailureGroup, unanswered
@@ -80,7 +81,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
         findings=findings,
         neighbours=neighbours_of(findings),
         found=tuple(marker(finding.anomaly, str(finding.rank)) for finding in findings),
-        driven=_driven(records),
+        driven=_driven(records, counters_of(context)),
         coverage=coverage_of(records, context.space) if context.space else (),
         fingerprint=_fingerprint_rows(context.fingerprints),
         settings=(*_flat(store.header.testbed, "testbed."), *_flat(store.header.settings)),
@@ -145,7 +146,7 @@ def _outcomes(records: Iterable[RunRecord]) -> dict[str, int]:
     return {outcome.value: tally[outcome] for outcome in Outcome if tally[outcome]}
 
 
-def _driven(records: Iterable[RunRecord]) -> tuple[Driven, ...]:
+def _driven(records: Iterable[RunRecord], catalog: Catalog) -> tuple[Driven, ...]:
     points: dict[str, list[Point]] = {}
     for record in records:
         # Confirmation and extraction also run while a counter is driven, but do not drive it.
@@ -157,7 +158,7 @@ def _driven(records: Iterable[RunRecord]) -> tuple[Driven, ...]:
             point = Point(record.run, record.finished_at_seconds, value, anomalous)
             points.setdefault(record.driven, []).append(point)
     by_size = sorted(points.items(), key=lambda item: -len(item[1]))
-    return tuple(Driven(name, tuple(values)) for name, values in by_size)
+    return tuple(Driven(name, catalog.rate_unit(name), tuple(values)) for name, values in by_size)
 
 
 def _fingerprint_rows(fingerprints: Mapping[str, Fingerprint]) -> tuple[FingerprintRow, ...]:

@@ -302,10 +302,7 @@ def _counters(measurement: Measurement, catalog: Catalog) -> Iterator[str]:
     heads = ("counter", "unit", *(f"host {host.host}" for host in measurement.hosts))
     rows = [heads]
     for name in names:
-        counter = catalog.find(name)
-        rows.append(
-            (name, counter.rate_unit if counter else "", *(reading(h.counters.get(name)) for h in measurement.hosts))
-        )
+        rows.append((name, catalog.rate_unit(name), *(reading(h.counters.get(name)) for h in measurement.hosts)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, unit, *readings in rows:
         right = (text.rjust(width) for text, width in zip(readings, widths[2:], strict=True))

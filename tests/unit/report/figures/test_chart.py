@@ -109,11 +109,11 @@ def test_a_sample_before_the_first_message_is_inside_the_picture() -> None:
 
 def test_every_run_of_a_driven_counter_is_drawn() -> None:
     points = tuple(Point(run, run * 10.0, float(run), run % 5 == 0) for run in range(1, 51))
-    chart = driven_chart([Driven("x$y_z$", points)], [marker("a1", 50.0), marker("a2", 70.0)], 600.0)
+    chart = driven_chart([Driven("x$y_z$", "events/s", points)], [marker("a1", 50.0), marker("a2", 70.0)], 600.0)
     dots, squares = chart.panels[0].lines
     assert (dots.path.count("h0"), squares.path.count("h0")) == (40, 10)
     assert len(chart.rules) == 2
-    assert "x$y_z$, 50 runs from 1 to 50 per second, 10 of them anomalous" in chart.words
+    assert "x$y_z$, 50 runs from 1 to 50 events/s, 10 of them anomalous" in chart.words
 
 
 def test_a_host_has_one_style_of_line_and_gaps_where_nothing_is_known() -> None:

@@ -27,6 +27,7 @@ from collie.search.anomaly import LikelySame
 from collie.search.likely_cause import DiscriminatingCounter, hint
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
+from collie.testing.fakes import FAKE_CATALOG
 from collie.testing.store_suite import measured
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Drop
@@ -487,8 +488,8 @@ def test_until_counters_tell_those_that_rose_are_on_the_page() -> None:
     store.add_run(run(2, "confirm", anomaly.found_as, misses=4.0, stalls=5e6, bytes=1e9, new=7.0))
     store.add_anomaly(anomaly)
     page = Page(render_report(store, ReportContext(space=SPACE)))
-    assert "Counters that rose most in run 2, per second over all hosts, beside run 1, its plain sibling" in page.text
-    assert "stalls not known yet 5M 0" in page.text
+    assert "Counters that rose most in run 2, summed over all hosts, beside run 1, its plain sibling" in page.text
+    assert "stalls not known yet not known 5M 0" in page.text
     assert {source for source, _, _ in page.numbers if "counters" in source} == {
         "runs/1/counters/stalls",
         "runs/2/counters/stalls",
@@ -531,5 +532,23 @@ def test_the_discriminating_counters_are_on_the_page() -> None:
 
     store.add_anomaly(replace(explained, telling=(replace(item, plain=None, plain_runs=0),)))
     earlier = Page(render_report(store, ReportContext(space=SPACE)))
-    assert re.search(r"in run \d+, per second over all hosts Counter", earlier.text)
+    assert re.search(r"in run \d+, summed over all hosts Counter", earlier.text)
     assert ("anomalies/a1/plain/counters/pressure", "", "unknown") in earlier.numbers
+
+
+def test_a_counter_has_the_unit_of_its_catalog() -> None:
+    """A gauge is a level: so many writes are outstanding, not so many per second."""
+    store = MemoryStore(HEADER)
+    fill(store)
+    moved = tuple(DiscriminatingCounter(name, "cache", 42.0) for name in ("pressure", "level", "forgotten"))
+    store.add_anomaly(replace(store.anomalies()[0], telling=moved))
+    context = ReportContext(space=SPACE, catalog=FAKE_CATALOG)
+    (first, *_) = (item for item in campaign_view(store, context).findings if item.anomaly.id == "a1")
+    assert [row.unit for row in first.counters] == ["events/s", "percent", ""]
+    titles = [trace.title for trace in first.traces if trace.name in {"pressure", "level"}]
+    assert titles == ["pressure, events/s", "level, percent"]
+    text = Page(render_report(store, context)).text
+    assert "level cache percent" in text
+    assert "forgotten cache not known" in text
+    assert "pressure, events/s" in text
+    assert not re.search(r"level, per second|per second over", text)
