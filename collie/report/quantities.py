@@ -9,6 +9,7 @@ from typing import Any
 from collie.detect.interval import Interval
 from collie.detect.measurement import Latency, Victim
 from collie.ports import CampaignHeader
+from collie.workloads.plan import sinks
 from collie.workloads.units import (
     format_bytes,
     format_count,
@@ -19,6 +20,7 @@ from collie.workloads.units import (
     format_short_seconds,
     format_sizes,
 )
+from collie.workloads.workload import Direction, Workload
 
 _NO_EVENT = 1e-9
 """Reading below which a counter did not move. A simulated counter may compute to a residue such as 1e-15."""
@@ -29,6 +31,15 @@ def rate(bits_per_second: float | None) -> str:
     if bits_per_second is None:
         return "unknown"
     return "unbounded" if math.isinf(bits_per_second) else format_rate(bits_per_second)
+
+
+def together(workload: Workload) -> str:
+    """Name what a sum over receiving hosts adds up, as in `delivered, both directions together`. One host adds none."""
+    hosts = len(sinks(workload))
+    if hosts == 1:
+        return ""
+    both = hosts == 2 and workload.direction is Direction.BIDIRECTIONAL
+    return f", {'both directions' if both else f'{hosts} hosts'} together"
 
 
 def packet_rate(packets_per_second: float | None) -> str:

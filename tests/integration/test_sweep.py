@@ -28,6 +28,7 @@ def test_a_sweep_prints_its_points_and_cliffs_and_writes_every_kind_of_file(caps
     assert run([*QPS, *outputs]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "RC WRITE over qps on simulated subsystem F"
+    assert "delivered and packets are those of all receiving hosts together" in lines
     (cliff,) = (line for line in lines if line.startswith("cliff  "))
     assert "low throughput begins" in cliff
     assert lines[-5:] == ["qps.svg", "qps.png", "qps.html", "qps.csv", "qps.json"]

@@ -112,7 +112,7 @@ def _curves(figure: Figure, axes: Axes, found: Sweep, against: SweepRecord | Non
     entries.append(Line2D([], [], color="#c00000", marker="x", linestyle="none", label="anomalous"))
     if found.y is None:
         entries.append(Line2D([], [], color="#888888", linestyle=":", label="as fast as its plain sibling"))
-    axes.set_ylabel("delivered, Gbit/s")
+    axes.set_ylabel("delivered to all hosts, Gbit/s")
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, linewidth=0.3)
     figure.legend(handles=entries, loc="outside lower center", ncols=min(4, len(entries)), frameon=False, fontsize=7.5)

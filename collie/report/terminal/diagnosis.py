@@ -12,7 +12,7 @@ from collie.campaign.diagnose import Change, Diagnosis, changed_values
 from collie.campaign.single_run import JudgedRun
 from collie.detect.reading import reading_of
 from collie.ports import Measured
-from collie.report.quantities import rate, runs, show, times
+from collie.report.quantities import rate, runs, show, times, together
 from collie.report.terminal.summary import Line, differing, failure_lines, styled, traffic, verdict_lines
 from collie.workloads.units import format_seconds
 from collie.workloads.workload import Workload
@@ -143,10 +143,11 @@ def _told(before: Workload, change: Change) -> str:
 def _outcome(change: Change, before: float | None) -> str:
     verdict, delivered = change.run.verdict, _delivered(change.run)
     assert verdict is not None, "changes without a verdict are left out"
+    total = rate(delivered) + (together(change.run.workload) if delivered is not None else "")
     if verdict.is_normal:
         slower = delivered is not None and before is not None and delivered < before
-        return f"normal, {rate(delivered)}{' (less than it delivers now)' if slower else ''}"
-    return f"{verdict.symptom.words if verdict.symptom else verdict.outcome}, {verdict.figure}, {rate(delivered)}"
+        return f"normal, {total}{' (less than it delivers now)' if slower else ''}"
+    return f"{verdict.symptom.words if verdict.symptom else verdict.outcome}, {verdict.figure}, {total}"
 
 
 def _advice(found: Diagnosis) -> Iterator[Line]:

@@ -53,6 +53,7 @@ def _lines(swept: Swept) -> Iterator[Line]:
     yield Text(_row(table[0], widths), "dim")
     for cells, point in zip(table[1:], found.points, strict=True):
         yield Text(_row(cells, widths), "red" if point.is_anomalous else "")
+    yield Text("delivered and packets are those of all receiving hosts together", "dim")
     told = cliffs(found)
     yield ""
     yield from (Text(f"cliff  {each}", "bold red") for each in told)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from collie.campaign.reproduce import Reproduced, Reproduction, Trial
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
-from collie.report.quantities import interval, percent, rate, runs
+from collie.report.quantities import interval, percent, rate, runs, together
 from collie.search.phrases import differences
 from collie.workloads.units import format_count
 
@@ -116,7 +116,7 @@ def _share(reproduction: Reproduction) -> str:
 def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
     said = []
     if trial.rates_bps:
-        said.append(f"delivered: {_middle(trial.rates_bps, rate)}")
+        said.append(f"delivered{together(trial.workload)}: {_middle(trial.rates_bps, rate)}")
     if any(trial.severities):  # errors without a bound have no severity
         said.append(f"severity: {_middle(trial.severities, percent)}")
     if said:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -25,9 +26,11 @@ from collie.report.quantities import (
     reading,
     relative,
     show,
+    together,
 )
 from collie.report.terminal.gate import _effect, describe_effect
 from collie.workloads.units import format_count, format_number
+from collie.workloads.workload import Direction, Opcode, Workload
 from tests.support.campaigns import HEADER
 
 
@@ -189,3 +192,18 @@ def test_a_counter_that_computes_to_a_residue_did_not_move(per_second: float | N
 def test_only_the_whole_is_100_percent_of_a_whole(share: float, part: str, ratio: str) -> None:
     assert (percent(share), relative(share)) == (part, ratio)
     assert (percent(None), relative(None)) == ("unknown", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"opcode": Opcode.READ}, ""),
+        ({"direction": Direction.BIDIRECTIONAL}, ", both directions together"),
+        ({"loopback": True}, ""),
+        ({"responders": 2}, ", 2 hosts together"),
+        ({"responders": 3}, ", 3 hosts together"),
+    ],
+)
+def test_a_sum_over_hosts_is_named(changes: dict[str, Any], words: str) -> None:
+    assert together(Workload(**changes)) == words

@@ -11,6 +11,7 @@ from collie.campaign.diagnose import Diagnosis
 from collie.report.terminal.diagnosis import render_diagnosis
 from collie.testing.fakes import Planted
 from collie.workloads.feature import Mfs
+from collie.workloads.workload import Direction
 from tests.support.diagnoses import at_least, diagnosed
 from tests.support.planted import LOOPBACK, SPACE
 
@@ -66,3 +67,10 @@ def test_a_change_is_not_called_the_cheapest_if_another_took_fewer_steps() -> No
     *_, advised, cheaper, _ = lines(found)
     assert advised == "the surest change that was tried: loopback true -> false (normal on two set-ups)"
     assert cheaper == "cheaper, and not tried again: qps 320 -> 160"
+
+
+@pytest.mark.parametrize(("direction", "said"), [(Direction.UNIDIRECTIONAL, 0), (Direction.BIDIRECTIONAL, 1)])
+def test_throughput_of_both_directions_is_called_a_sum(direction: Direction, said: int) -> None:
+    found, _ = diagnosed(SPACE.base.with_(qps=512, direction=direction), Planted(at_least(qps=64)))
+    (row,) = (line for line in lines(found) if line.lstrip().startswith("qps "))
+    assert row.count("Gbit/s, both directions together") == said

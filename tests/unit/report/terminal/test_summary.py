@@ -27,7 +27,7 @@ from collie.report.terminal.summary import render_measurement, render_summary, r
 from collie.search.anomaly import Anomaly, LikelySame
 from collie.testing.fakes import FAKE_CATALOG, FakeTestbed
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import QpType, Workload
+from collie.workloads.workload import Direction, QpType, Workload
 from tests.support.campaigns import HEADER
 from tests.support.summaries import SCORE, TELLING
 
@@ -339,6 +339,15 @@ def test_a_reproduction_is_printed_with_its_controls(reproduction: Reproduction)
         "    delivered: 1 Gbit/s",
         "no value of the space breaks opcode == SEND alone",
         "what it was found on is not on record, so nothing can be said of what differs",
+    ]
+
+
+def test_throughput_of_several_hosts_is_called_a_sum(reproduction: Reproduction) -> None:
+    both = replace(reproduction.trial, workload=reproduction.trial.workload.with_(direction=Direction.BIDIRECTIONAL))
+    lines = render_trials("nsdi22-01", replace(reproduction, trial=both)).splitlines()
+    assert [line.strip().partition(":")[0] for line in lines if "delivered" in line] == [
+        "delivered, both directions together",
+        "delivered",
     ]
 
 
