@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # `collie status` needs none of the packages that these types
     from collie.campaign.lanes import Lane
     from collie.campaign.progress import CampaignProgress, Heartbeat, Tally
     from collie.campaign.reproduce import Bundle
+    from collie.campaign.summary import NotConfirmed
     from collie.counters.catalog import Catalog
     from collie.detect.bounds import Calibration
     from collie.detect.symptom import Symptom
@@ -171,6 +172,7 @@ class ReportContext:
         search: the command that begins the same campaign.
         is_gate: whether the campaign is a gate.
         answer: the answer of a gate that has ended.
+        not_confirmed: known anomalies of another testbed that a search did not confirm, once it has ended.
     """
 
     place: str = "CAMPAIGN"
@@ -183,6 +185,7 @@ class ReportContext:
     search: tuple[str, ...] = ()
     is_gate: bool = False
     answer: GateAnswer | None = None
+    not_confirmed: Mapping[str, NotConfirmed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,9 @@ class OpenCampaign:
             try:
                 summary = self.campaign.run(Both(pulse.follower, sink))
             except CampaignInterrupted as interrupted:
+                pulse.not_confirmed = interrupted.summary.not_confirmed
                 raise CampaignInterrupted(self._completed(interrupted.summary)) from None
-            pulse.ended_by = summary.ended_by
+            pulse.ended_by, pulse.not_confirmed = summary.ended_by, summary.not_confirmed
             return self._completed(summary)
 
     def _completed(self, summary: Summary) -> Summary:

@@ -82,14 +82,20 @@ def recipe_of(adapters: Adapters, choice: TestbedChoice, name: str | None, phase
 
 
 def known_anomalies(adapters: Adapters, known: str | None) -> tuple[ForeseenAnomaly, ...]:
-    """Load the explained anomalies of a published collection or of a campaign."""
+    """Load the explained anomalies of a published collection or of a campaign.
+
+    The name of a campaign's anomaly begins with that campaign, because the search that reads it has an `a1`, too.
+    """
     if known is None:
         return ()
     if os.path.isdir(known):
         with adapters.records.read(Path(known)) as store:
             # An incomplete explanation would hide other anomalies.
             explained = [each for each in store.anomalies() if each.complete and each.same_as is None]
-        return tuple(ForeseenAnomaly(each.id, each.mfs, (each.workload, each.found_as)) for each in explained)
+            campaign = store.header.campaign
+        return tuple(
+            ForeseenAnomaly(f"{campaign}/{each.id}", each.mfs, (each.workload, each.found_as)) for each in explained
+        )
     references = adapters.content.references(known)
     return tuple(ForeseenAnomaly(each.id, each.conditions, (each.trigger,)) for each in references)
 

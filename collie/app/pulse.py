@@ -7,13 +7,14 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from collie.app.adapters import Adapters
 from collie.campaign.progress import HEARTBEAT_SECONDS, Answer, Follower, Heartbeat, ProcessState
+from collie.campaign.summary import NotConfirmed
 from collie.clock import utc_now
 from collie.ports import CampaignHeader
 
@@ -33,6 +34,7 @@ class Pulse:
         self.follower = Follower(adapters.clock)
         self.ended_by: str | None = None
         self.answer: Answer | None = None
+        self.not_confirmed: Mapping[str, NotConfirmed] = {}
         self._adapters = adapters
         self._header, self._directory = header, directory
         self._targets: dict[Path, Callable[[Path], None]] = {directory / "status.json": self._write_status}
@@ -76,6 +78,7 @@ class Pulse:
             ended_by=ended_by,
             error=error,
             answer=self.answer,
+            not_confirmed=self.not_confirmed,
         )
         for path, write in self._targets.items():
             try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from collie.app.adapters import Adapters, CampaignRecord, ReportContext
 from collie.app.inputs import pruned_space_of
 from collie.app.testbeds import recorded_catalog
+from collie.app.status import last_sign
 from collie.campaign.choice import GATE, GateChoice, SearchChoice
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def _report_context(adapters: Adapters, store: CampaignRecord, wall_seconds: flo
     choice = SearchChoice.from_settings(store.header.settings)
     space, dropped = pruned_space_of(adapters, choice)
     fingerprints = adapters.records.fingerprints(store.directory.path)
+    heartbeat, _ = last_sign(adapters, store)
     return ReportContext(
         place=str(store.directory.path),
         space=space,
@@ -70,6 +72,7 @@ def _report_context(adapters: Adapters, store: CampaignRecord, wall_seconds: flo
         changes=adapters.records.accepted_changes(store.directory.path),
         search=("collie", *_command(store.header.settings)),
         is_gate=GATE in store.header.settings,
+        not_confirmed=heartbeat.not_confirmed if heartbeat else {},
         answer=adapters.records.gate_answer(store.directory.path) if GATE in store.header.settings else None,
     )
 

@@ -87,7 +87,7 @@ class CampaignStatus:
 def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> CampaignStatus:
     """Return the status of a campaign, also while another process writes it."""
     with adapters.records.read(directory) as store:
-        heartbeat, damage = _last_sign(adapters, store)
+        heartbeat, damage = last_sign(adapters, store)
         tally, anomalies, lost = store.tally(), store.anomalies(), lost_runs(adapters, store)
     last = heartbeat.standing if heartbeat else CampaignProgress()
     silent: float | None = None
@@ -120,7 +120,7 @@ def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:
 
     A run is recorded before it is reported, so a complete record is never behind the last sign of life.
     """
-    heartbeat, _ = _last_sign(adapters, store)  # a damaged one says nothing about the record
+    heartbeat, _ = last_sign(adapters, store)  # a damaged one says nothing about the record
     return max(0, heartbeat.standing.runs - store.tally().last_run) if heartbeat else 0
 
 
@@ -146,7 +146,8 @@ def write_status_metrics(adapters: Adapters, found: CampaignStatus, path: Path) 
     adapters.reports.metrics(path, found.header, found.standing, updated, is_running)
 
 
-def _last_sign(adapters: Adapters, store: CampaignRecord) -> tuple[Heartbeat | None, str]:
+def last_sign(adapters: Adapters, store: CampaignRecord) -> tuple[Heartbeat | None, str]:
+    """Return the last sign of life, if there is one that can be read, and otherwise why it cannot."""
     try:
         return adapters.records.heartbeat(store.directory.path), ""
     except StoreError as error:

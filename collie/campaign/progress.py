@@ -23,6 +23,7 @@ from collie.campaign.events import (
     RunBegun,
     RunFinished,
 )
+from collie.campaign.summary import NotConfirmed
 from collie.counters.catalog import CounterKind
 from collie.detect.measurement import Latency, Measurement, Victim
 from collie.ports import Clock, HostLost, Measured, PairLost, RunRecord, SetupFailed
@@ -329,6 +330,7 @@ class Heartbeat:
     """A sign of life of a process. `began` is the process's start, `updated` this sign's time (RFC 3339, UTC).
 
     `ended_by` is `budget` or another reason of the end, `error` the message of a failure. `answer` is that of a gate.
+    `not_confirmed` is that of the summary, once there is one.
     """
 
     state: ProcessState
@@ -340,6 +342,7 @@ class Heartbeat:
     ended_by: str | None = None
     error: str | None = None
     answer: Answer | None = None
+    not_confirmed: Mapping[str, NotConfirmed] = field(default_factory=dict)
 
     @property
     def updated_at(self) -> datetime:

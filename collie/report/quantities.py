@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from collie.campaign.summary import NotConfirmed
 from collie.detect.interval import Interval
 from collie.detect.measurement import Latency, Victim
 from collie.ports import CampaignHeader
@@ -24,6 +25,19 @@ from collie.workloads.workload import Direction, Workload
 
 _NO_EVENT = 1e-9
 """Reading below which a counter did not move. A simulated counter may compute to a residue such as 1e-15."""
+
+_NOT_CONFIRMED = {
+    NotConfirmed.ABSENT: "healthy",
+    NotConfirmed.UNTRIED: "beyond what can run",
+    NotConfirmed.SEEN_ONCE: "not confirmed",
+}
+
+
+def known_elsewhere(not_confirmed: Mapping[str, NotConfirmed]) -> Iterator[str]:
+    """Yield sentences that name the known anomalies of another testbed that this one did not confirm."""
+    for why, words in _NOT_CONFIRMED.items():
+        if names := [name for name, reason in not_confirmed.items() if reason is why]:
+            yield f"Known elsewhere and {words} here: {', '.join(names)}."
 
 
 def rate(bits_per_second: float | None) -> str:

@@ -13,7 +13,7 @@ class ForeseenAnomaly:
     """A known anomaly of another testbed.
 
     Attributes:
-        name: its id there.
+        name: its id there, with that campaign in front: `june/a1`. A published one has its id alone.
         mfs: its set there.
         workloads: workloads that show it there, the plainest first.
     """

@@ -25,7 +25,7 @@ from collie.report.html.comparison import ComparisonPage, Likeness, compare_camp
 from collie.report.html.page_data import page_data
 from collie.report.html.view import campaign_view, elapsed_seconds, marker, set_ups
 from collie.report.json.objects import plain
-from collie.report.quantities import interval, name_testbed, percent, rate, runs, times
+from collie.report.quantities import interval, known_elsewhere, name_testbed, percent, rate, runs, times
 from collie.workloads.units import format_count, format_seconds
 
 FIRST_ROWS = 10
@@ -153,6 +153,7 @@ def environment() -> Environment:
         "seconds": format_seconds,
         "runs": runs,
         "interval": interval,
+        "known_elsewhere": known_elsewhere,
         "times": times,
         "symptom": lambda symptom: _TAGS.get(symptom, symptom.words),
         "around_number": lambda words: re.split(r"([\d.]+%)", words, maxsplit=1),

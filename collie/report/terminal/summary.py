@@ -10,7 +10,7 @@ from rich.text import Text
 
 from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun, Phase
-from collie.campaign.summary import NotConfirmed, Score, Summary, Unconfirmed
+from collie.campaign.summary import Score, Summary, Unconfirmed
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
 from collie.detect.interval import wilson
@@ -21,6 +21,7 @@ from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFai
 from collie.report.quantities import (
     effort,
     interval,
+    known_elsewhere,
     latency,
     name_testbed,
     packet_rate,
@@ -47,11 +48,6 @@ Line = Text | str
 _MAX_UNCONFIRMED = 5
 _LEAST_REPEATS = 10
 """Repeated phases below which their share says nothing: 0 of 1 differed would be 0 to 79% of them."""
-_NOT_CONFIRMED = {
-    NotConfirmed.ABSENT: "healthy",
-    NotConfirmed.UNTRIED: "beyond what can run",
-    NotConfirmed.SEEN_ONCE: "not confirmed",
-}
 _SIZES = ("qps", "messages")
 """Fields without which no workload can be pictured. They are named even where they are plain."""
 _LEADING = ("qp_type", "opcode", "more_opcodes")
@@ -192,9 +188,7 @@ def _notes(summary: Summary) -> Iterator[str]:
     for killer in summary.path_killers:
         assert isinstance(killer.result, SetupFailed)
         yield f"Every run of a workload ended in a dead data path, last run {killer.run}: {killer.result.detail}."
-    for why, words in _NOT_CONFIRMED.items():
-        if names := [name for name, reason in summary.not_confirmed.items() if reason is why]:
-            yield f"Known elsewhere and {words} here: {', '.join(names)}."
+    yield from known_elsewhere(summary.not_confirmed)
     if summary.unsupported_runs:
         yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
     if summary.ended_by == "pause budget":
