@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from collie.app.adapters import Adapters, CampaignRecord, ReportContext
 from collie.app.inputs import pruned_space_of
-from collie.app.testbeds import recorded_catalog
 from collie.app.status import last_sign
+from collie.app.testbeds import recorded_catalog
 from collie.campaign.choice import GATE, GateChoice, SearchChoice
 
 if TYPE_CHECKING:

@@ -158,13 +158,23 @@ def severity_in_words(symptom: Symptom, severity: float, reason: str) -> str:
 
     A severity that the reason does not state stays `severity 9.9%`.
     """
+    if lost := _lost_throughput(symptom, severity, reason):
+        return lost
+    stated = _stated(symptom, severity)
+    return stated if stated and stated in reason else _unnamed(severity)
+
+
+def severity_is_of(symptom: Symptom, severity: float, reason: str) -> Symptom:
+    """Return the symptom whose figure a severity is: a paused host may be worse off by the throughput that it lacks."""
+    return Symptom.LOW_THROUGHPUT if _lost_throughput(symptom, severity, reason) else symptom
+
+
+def _lost_throughput(symptom: Symptom, severity: float, reason: str) -> str:
+    """Return the severity in words if it is a share of the throughput, else an empty text."""
     missing = throughput_is_missing(severity)
     if symptom is Symptom.LOW_THROUGHPUT or missing in reason:
         return missing
-    if below := next((text for source in _CEILINGS if (text := _below(severity, source)) in reason), ""):
-        return below
-    stated = _stated(symptom, severity)
-    return stated if stated and stated in reason else _unnamed(severity)
+    return next((text for source in _CEILINGS if (text := _below(severity, source)) in reason), "")
 
 
 def severity_in_brief(symptom: Symptom, severity: float, reason: str) -> str:

@@ -1,9 +1,11 @@
 """A comparison of two campaigns.
 
 1. Two anomalies are the same if their symptoms are related and the conditions of one hold for the simplest workload of
-   the other. Names do not count. If several could be the same, those of the closest severity are paired.
+   the other. Names do not count. If several could be the same, those of the closest severity are paired, first among
+   those whose severities can be compared.
 2. A campaign can lack an anomaly because it never looked there. Thus its runs inside the conditions are counted.
-3. Severity is that of the workload that revealed the anomaly.
+3. Severity is that of the simplest workload of an explained anomaly, and otherwise of the workload that was found. Two
+   severities are compared only if they are shares of the same thing.
 4. Firmware is what campaigns are compared for. A difference in it is stated, and is no cause for doubt.
 """
 
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from collie.app.adapters import ReportContext
+from collie.detect.symptom import severity_is_of
 from collie.inventory.fingerprint import Difference, HostDifference, compare
 from collie.inventory.under_test import beyond, covers
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
@@ -34,11 +37,12 @@ class Likeness(StrEnum):
 
 
 class SeverityChange(StrEnum):
-    """Severity compared with that in the other campaign."""
+    """Severity compared with that in the other campaign. INCOMPARABLE: they are shares of different things."""
 
     WORSE = "worse"
     MILDER = "milder"
     ALIKE = "alike"
+    INCOMPARABLE = "not comparable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class ComparedCampaign:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOne:
-    """An anomaly of one campaign, and the other campaign's runs inside its conditions."""
+    """An anomaly that one campaign confirmed alone, and the other campaign's runs inside its conditions."""
 
     anomaly: Anomaly
     runs: int
@@ -72,10 +76,18 @@ class InBoth:
     @property
     def change(self) -> SeverityChange:
         """How the severity here differs from that in the other campaign."""
+        if not self.is_comparable:
+            return SeverityChange.INCOMPARABLE
         difference = self.here.severity - self.there.severity
         if abs(difference) < _EQUAL_SEVERITY:
             return SeverityChange.ALIKE
         return SeverityChange.WORSE if difference > 0 else SeverityChange.MILDER
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether both severities are shares of the same thing, such as the time or the throughput."""
+        here, there = (severity_is_of(each.symptom, each.severity, each.reason) for each in (self.here, self.there))
+        return here is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +132,19 @@ class ComparisonPage:
 
     @property
     def changes(self) -> tuple[InBoth, ...]:
-        """The anomalies of both campaigns whose severity differs, the largest increase first."""
+        """The anomalies of both campaigns whose severity differs or cannot be compared, the largest increase first."""
         return tuple(pair for pair in self.both if pair.change is not SeverityChange.ALIKE)
+
+    @property
+    def shared(self) -> tuple[int, int]:
+        """Number of anomalies of either campaign that the other has as well. One can be two of the other."""
+        return len({pair.here.id for pair in self.both}), len({pair.there.id for pair in self.both})
+
+    @property
+    def changed(self) -> list[tuple[SeverityChange, int]]:
+        """Number of anomalies here with each change."""
+        kinds = (SeverityChange.WORSE, SeverityChange.MILDER, SeverityChange.INCOMPARABLE)
+        return [(kind, len({pair.here.id for pair in self.changes if pair.change is kind})) for kind in kinds]
 
     @property
     def alike(self) -> tuple[InBoth, ...]:
@@ -152,12 +175,14 @@ def compare_campaigns(
 
 
 def _paired(candidates: Iterable[InBoth]) -> list[InBoth]:
-    """Return the pairs of closest severity, so that each anomaly with a partner has one.
+    """Return the pairs of closest comparable severity, so that each anomaly with a partner has one.
 
     An anomaly has several partners only if they have no other partner.
     """
     pairs: list[InBoth] = []
-    for pair in sorted(candidates, key=lambda pair: abs(pair.here.severity - pair.there.severity)):
+    for pair in sorted(
+        candidates, key=lambda pair: (not pair.is_comparable, abs(pair.here.severity - pair.there.severity))
+    ):
         here, there = {each.here.id for each in pairs}, {each.there.id for each in pairs}
         if pair.here.id not in here or pair.there.id not in there:
             pairs.append(pair)

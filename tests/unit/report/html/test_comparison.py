@@ -95,6 +95,40 @@ def test_a_changed_severity_is_named(a1: Anomaly) -> None:
     ]
 
 
+def test_only_shares_of_the_same_thing_are_compared(a1: Anomaly) -> None:
+    """A paused host can be named by its pause, or by the throughput that it lacks."""
+    paused = replace(a1, severity=0.015, reason="host a sends pause for 1.5% of the time")
+    slower = replace(
+        a1, severity=0.4, reason="host a sends pause for 1.6% of the time and throughput is 40% below the specification"
+    )
+    found = compared([paused], [slower])
+    assert [pair.change for pair in found.changes] == [SeverityChange.INCOMPARABLE]
+    text = Page(render_comparison(found)).text
+    assert "0 worse, 0 milder, 1 not comparable." in text
+    assert "1.5% of the time and 40% below the specification cannot be compared" in text
+    long = replace(paused, id="a2", severity=0.35, reason="host a sends pause for 35.0% of the time")
+    near = replace(slower, id="a3", severity=0.02, reason="throughput is 2.0% below the specification")
+    both = compared([paused, replace(slower, id="a4")], [long, near]).both
+    assert {(pair.here.id, pair.there.id) for pair in both} == {("a1", "a2"), ("a4", "a3")}
+
+
+def test_anomalies_are_counted_not_pairs(a1: Anomaly) -> None:
+    mild, severe = replace(a1, id="a2", severity=0.2), replace(a1, id="a3", severity=0.8)
+    text = Page(render_comparison(compared([mild], [mild, severe]))).text
+    assert "0 only in old, in both 1 of new and 2 of old: 0 worse, 1 milder, 0 not comparable." in text
+
+
+def test_what_the_other_campaign_may_have_seen_is_not_only_in_one(a1: Anomaly) -> None:
+    text = Page(render_comparison(compared([a1], []))).text
+    assert "1 anomaly only in new (symptom of 1 seen in old too), 0 only in old, 0 in both." in text
+    assert "explained only in new symptom seen in old too a1" in text
+    unexplained = replace(a1, complete=False)
+    assert "confirmed only in new symptom seen in old too" in Page(render_comparison(compared([unexplained], []))).text
+    unseen = Page(render_comparison(compared([a1], [], with_runs=False))).text
+    assert "1 anomaly only in new, 0 only in old, 0 in both." in unseen
+    assert "too" not in unseen[: unseen.index("Severity in new")]
+
+
 def test_a_missing_anomaly_is_reported_with_the_runs_measured_there(a1: Anomaly) -> None:
     (missing,) = compared([a1], []).only_here
     assert (missing.runs, missing.showed, missing.normal) == (9, 9, 0)  # a tenth run could not be set up
@@ -165,9 +199,9 @@ def test_like_testbeds_raise_no_warning(a1: Anomaly) -> None:
     page = Page(render_comparison(found))
     assert found.likeness is Likeness.SAME
     assert "equal in everything known to change results" in page.text
-    assert page.text.index("1 anomaly only in new, 0 only in old, 0 in both.") < page.text.index(
-        "Anomalies that differ"
-    )
+    assert page.text.index(
+        "1 anomaly only in new (symptom of 1 seen in old too), 0 only in old, 0 in both."
+    ) < page.text.index("Anomalies that differ")
     assert [name for name, count in page.ids.items() if count > 1] == []
 
 
