@@ -24,11 +24,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_seconds
 
 _HOUR = 3600.0
 _LEFT_OUT = 0.5
 _RULE_OF_THREE = 3.0
+_NEARLY_CERTAIN, _NEARLY_IMPOSSIBLE = 0.99, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class DiscoveryEstimate:
 
     Attributes:
         next_hour_chance: chance of at least one new kind within the next hour of testbed time.
+        seen_once: number of kinds whose sightings are all consecutive.
         found_of_late: number of kinds found in the second half of the search.
         quiet_seconds: time since the last find, or since the beginning without a find.
     """
@@ -59,26 +61,39 @@ class DiscoveryEstimate:
     @property
     def sentence(self) -> str:
         """The estimate with its figures."""
-        chance = f"{100 * self.next_hour_chance:.0f}%"
-        if not 0.01 <= self.next_hour_chance <= 0.99:
-            chance = "under 1%" if self.next_hour_chance < 0.01 else "over 99%"
-        if not self.kinds:
-            if self.elapsed_seconds < _HOUR:  # half a sighting in minutes extrapolates to many in an hour
-                chance = "too early to tell"
-            return f"another find in the next hour: {chance} (none in {format_seconds(self.elapsed_seconds)})"
-        return f"another find in the next hour: {chance}, because {self._why}"
+        if self.kinds:
+            return f"another find in the next hour: {self._chance_and_reason}"
+        # Half a sighting in minutes extrapolates to many in an hour.
+        chance = "too early to tell" if self.elapsed_seconds < _HOUR else _percent(self.next_hour_chance)
+        return f"another find in the next hour: {chance} (none in {format_seconds(self.elapsed_seconds)})"
 
     @property
-    def _why(self) -> str:
-        seen = f"{self.seen_once} of {self.kinds} kinds {'was' if self.seen_once == 1 else 'were'} seen only once"
-        late = f"{self.found_of_late} came in the second half"
-        last = f"the last came {format_seconds(self.quiet_seconds)} ago"
+    def _chance_and_reason(self) -> str:
+        """The figure, and the part of the formula that sets it. A limit is called one."""
+        chance = _percent(self.next_hour_chance)
+        is_exact = chance[0].isdigit()
         by_repeats, by_recent, bound = _rates(
             self.seen_once, self.found_of_late, self.quiet_seconds, self.elapsed_seconds
         )
-        if bound < max(by_repeats, by_recent):
-            return f"{last} ({seen}, {late})"
-        return f"{seen} ({late}, {last})" if by_repeats >= by_recent else f"{late} ({seen}, {last})"
+        if by_repeats > by_recent:
+            kinds = "kind was" if self.kinds == 1 else "kinds were"
+            reason = f"{self.seen_once} of {self.kinds} {kinds} seen in only one stretch of the search"
+        elif self.found_of_late:
+            reason = f"{self.found_of_late} of {format_count(self.kinds, 'kind')} came in the second half"
+        else:  # the half sighting of rule 3 alone
+            least = f"at least {chance}" if is_exact else chance
+            took = format_seconds(self.elapsed_seconds)
+            return f"{least}, because {took} of search cannot show less, although nothing new came in the second half"
+        if bound < max(by_repeats, by_recent) and self.next_hour_chance <= _NEARLY_CERTAIN:
+            most = f"at most {chance}" if is_exact else chance
+            return f"{most}, because nothing new came for {format_seconds(self.quiet_seconds)}, although {reason}"
+        return f"{chance}, because {reason}"
+
+
+def _percent(chance: float) -> str:
+    if chance > _NEARLY_CERTAIN:
+        return "over 99%"
+    return "under 1%" if chance < _NEARLY_IMPOSSIBLE else f"{100 * chance:.0f}%"
 
 
 def _rates(seen_once: int, of_late: int, quiet_seconds: float, elapsed_seconds: float) -> tuple[float, float, float]:

@@ -25,7 +25,7 @@ def test_kinds_seen_once_make_the_rate_where_they_promise_more() -> None:
     seen = sightings((0.1, "a1"), (0.2, "a2"), (0.3, "a3"))
     found = known(estimate_discovery([0.1 * HOUR, 0.2 * HOUR, 0.3 * HOUR], seen, 1 * HOUR))
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-3.5))
-    why = "3 of 3 kinds were seen only once (0 came in the second half, the last came 42 min ago)"
+    why = "3 of 3 kinds were seen in only one stretch of the search"
     assert found.sentence == f"another find in the next hour: 97%, because {why}"
 
 
@@ -34,7 +34,7 @@ def test_the_finds_of_late_make_the_rate_where_they_promise_more() -> None:
     found = known(estimate_discovery([1 * HOUR, 2 * HOUR, 4 * HOUR, 9 * HOUR], seen, 10 * HOUR))
     assert (found.kinds, found.seen_once) == (4, 2)
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-1.5 / 5))  # more than 2.5 / 10 by the repeats
-    why = "1 came in the second half (2 of 4 kinds were seen only once, the last came 1.0 h ago)"
+    why = "1 of 4 kinds came in the second half"
     assert found.sentence == f"another find in the next hour: 26%, because {why}"
 
 
@@ -43,13 +43,22 @@ def test_a_long_silence_lowers_the_chance() -> None:
     seen = [Sighting(seconds, f"a{seconds}") for seconds in finds]
     found = known(estimate_discovery(finds, seen, 20 * HOUR))
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-3 / (20 - 20 / 60)))
-    assert "14%, because the last came 19.7 h ago (20 of 20 kinds were seen only once, 0 came in" in found.sentence
+    why = "nothing new came for 19.7 h, although 20 of 20 kinds were seen in only one stretch of the search"
+    assert found.sentence == f"another find in the next hour: at most 14%, because {why}"
+
+
+def test_a_short_search_keeps_the_chance_up() -> None:
+    seen = sightings((0.1, "a1"), (0.2, "a2"), (0.3, "a1"), (0.4, "a2"))
+    found = known(estimate_discovery([0.1 * HOUR, 0.2 * HOUR], seen, 1 * HOUR))
+    assert found.next_hour_chance == pytest.approx(1 - math.exp(-1))
+    why = "1.0 h of search cannot show less, although nothing new came in the second half"
+    assert found.sentence == f"another find in the next hour: at least 63%, because {why}"
 
 
 def test_sightings_in_a_row_are_one() -> None:
     found = known(estimate_discovery([HOUR], sightings((1, "a1"), (1.1, "a1"), (1.2, "a1")), 2 * HOUR))
     assert found.seen_once == 1
-    assert "1 of 1 kinds was seen only once" in found.sentence
+    assert "1 of 1 kind was seen in only one stretch of the search" in found.sentence
 
 
 def test_without_a_find_there_is_still_a_chance() -> None:
@@ -65,7 +74,7 @@ def test_without_a_find_there_is_still_a_chance() -> None:
 
 def test_nothing_is_certain() -> None:
     found = known(estimate_discovery([60, 120], sightings((1 / 60, "a1"), (2 / 60, "a2")), 180))
-    assert "in the next hour: over 99%, because 1 came in the second half (2 of 2" in found.sentence
+    assert found.sentence.endswith("in the next hour: over 99%, because 1 of 2 kinds came in the second half")
 
 
 def test_before_the_first_run_nothing_is_known() -> None:
