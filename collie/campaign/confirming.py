@@ -145,13 +145,11 @@ class Confirmer:
         """Note that a suspicion is not confirmed, and how often it showed."""
         if confirmation is None or not confirmation.deferred:
             self._trust.dropped()
-        if confirmation is not None and confirmation.reproduced:
-            shows = len(confirmation.reproduced)
-            self.unconfirmed.append(
-                Unconfirmed(suspicion.run, suspicion.workload, suspicion.verdict, shows, confirmation.runs)
-            )
+        shows, runs = (len(confirmation.reproduced), confirmation.runs) if confirmation is not None else (0, 0)
+        if shows:
+            self.unconfirmed.append(Unconfirmed(suspicion.run, suspicion.workload, suspicion.verdict, shows, runs))
         suspicion.dropped = True
-        self._sink.on_event(SuspicionDropped(suspicion.run, suspicion.verdict))
+        self._sink.on_event(SuspicionDropped(suspicion.run, suspicion.verdict, shows, runs))
         for observation in suspicion.proposals:
             self.tell(observation, found=False)
 

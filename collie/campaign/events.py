@@ -76,10 +76,12 @@ class AnomalyReplaced:
 
 @dataclass(frozen=True, slots=True)
 class SuspicionDropped:
-    """A suspicion was not confirmed."""
+    """A suspicion was not confirmed. `shows` of its `runs` confirming runs reproduced the symptom."""
 
     run: int
     verdict: Verdict
+    shows: int = 0
+    runs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

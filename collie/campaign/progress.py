@@ -22,6 +22,7 @@ from collie.campaign.events import (
     PairSetAside,
     RunBegun,
     RunFinished,
+    SuspicionDropped,
 )
 from collie.campaign.summary import NotConfirmed
 from collie.counters.catalog import CounterKind
@@ -96,6 +97,7 @@ class CampaignProgress:
         runs_per_minute: runs per minute of wall time, over the last minute.
         left_seconds: wall time until the budget is spent at this pace.
         latency, victim: those of the last measured run, the latency by flow.
+        unconfirmed: number of suspicions that showed again, but too rarely.
     """
 
     runs: int = 0
@@ -120,6 +122,7 @@ class CampaignProgress:
     pairs_set_aside: Mapping[str, str] = field(default_factory=dict)
     latency: Mapping[str, Latency] = field(default_factory=dict)
     victim: Victim | None = None
+    unconfirmed: int = 0
 
     @property
     def set_ups(self) -> int:
@@ -167,6 +170,8 @@ class Follower:
                 self._purpose = event.purpose
             case PairSetAside(pair, reason):
                 self._know(pairs_set_aside={**self._known.pairs_set_aside, pair: reason})
+            case SuspicionDropped(shows=shows) if shows:
+                self._know(unconfirmed=self._known.unconfirmed + 1)
             case (
                 AnomalyConfirmed(anomaly)
                 | AnomalyExplained(anomaly)

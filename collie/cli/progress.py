@@ -87,8 +87,9 @@ class ConsoleProgress:
                     self._console.print(f"left out: {drop}", style="dim")
             case PairSetAside(pair, reason):
                 self._console.print(f"{pair} is set aside: {reason}", style="bold red")
-            case SuspicionDropped(run, verdict):
-                self._console.print(f"   run {run} did not show again: {verdict.reason}", style="dim")
+            case SuspicionDropped(run, verdict, shows):
+                again = f"showed too rarely ({shows} of {runs(event.runs)})" if shows else "did not show again"
+                self._console.print(f"   run {run} {again}: {verdict.reason}", style="dim")
 
     def _run(self, event: RunFinished) -> None:
         record = event.record

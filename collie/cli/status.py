@@ -75,7 +75,7 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
         ("now", doing(standing) if running else ""),
         ("hosts", hosts(standing)),
         ("aside", set_aside(standing)),
-        ("found", found(standing)),
+        ("found", found(standing, ended=status.life is Life.ENDED)),
         ("error" if status.life is Life.FAILED else "failed", _error(status)),
         ("go on", _go_on(status)),
     ):

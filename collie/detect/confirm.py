@@ -202,7 +202,7 @@ class Reliability:
     """Reliability of a campaign's findings, estimated from its runs.
 
     Attributes:
-        dropped: number of suspicions that were not reproduced.
+        dropped: number of suspicions that were not confirmed.
         healthy_false_positive_rate: estimated share of healthy runs that look anomalous.
         false_chance: chance of at least one false anomaly in the campaign.
         miss_chance: chance per visit to miss an anomaly that 80 % of its runs reproduce.
@@ -218,7 +218,7 @@ class Reliability:
     def sentence(self) -> str:
         """The summary at the end of a search."""
         return (
-            f"{self.dropped} of {format_count(self.judged_runs, 'run')} looked anomalous and did not show again; "
+            f"{self.dropped} of {format_count(self.judged_runs, 'run')} looked anomalous and could not be confirmed; "
             f"chance of a false anomaly: {_percent(self.false_chance)}, "
             f"of missing one that was visited once and shows in 80% of its runs: {_percent(self.miss_chance)}"
         )

@@ -18,8 +18,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from collie.app import campaigns
+from collie.app.pulse import Pulse
 from collie.campaign.choice import SearchChoice
+from collie.campaign.events import SuspicionDropped
 from collie.cli.main import run
+from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import SetupFailed
 from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import measured, phase
@@ -173,6 +176,21 @@ def test_without_a_last_status_the_record_is_shown(
     assert lines[0] == words
     assert "  runs   3, 0 of them failed" in lines
     assert any(line.startswith(f"  damage {error}") for line in lines) is (error is not None)
+
+
+def test_an_ended_search_without_an_anomaly_tells_of_its_suspicions(capsys: pytest.CaptureFixture[str]) -> None:
+    opened = campaigns.begin(ADAPTERS, SearchChoice(budget="5runs"), Path("one"))
+    with Pulse(ADAPTERS, Path("one"), opened.store.header) as pulse:
+        for number, shows in ((22, 2), (23, 0), (24, 1)):
+            verdict = Verdict(Outcome.ANOMALOUS, "host b is slow", Symptom.LOW_THROUGHPUT, 0.5, "b")
+            pulse.follower.on_event(SuspicionDropped(number, verdict, shows, 12))
+        assert run(["status", "one"]) == 0
+        assert "  found  no anomaly yet\n" in capsys.readouterr().out
+        pulse.ended_by = "budget"
+    opened.close()
+    assert status(capsys)["unconfirmed"] == 2
+    assert run(["status", "one"]) == 0
+    assert "  found  no anomaly; 2 suspicions not confirmed\n" in capsys.readouterr().out
 
 
 def test_measurements_are_told_from_set_ups(capsys: pytest.CaptureFixture[str]) -> None:

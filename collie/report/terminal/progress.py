@@ -48,10 +48,15 @@ def time_left(standing: CampaignProgress) -> str:
     return "" if standing.left_seconds is None else f"about {format_seconds(round(standing.left_seconds))} left"
 
 
-def found(standing: CampaignProgress) -> str:
-    """Return the number of anomalies, and the worst."""
+def found(standing: CampaignProgress, *, ended: bool = False) -> str:
+    """Return the number of anomalies, the worst, and the number of unconfirmed suspicions."""
+    unconfirmed = format_count(standing.unconfirmed, "suspicion") if standing.unconfirmed else ""
+    return "; ".join(filter(None, (_anomalies(standing, ended=ended), unconfirmed and f"{unconfirmed} not confirmed")))
+
+
+def _anomalies(standing: CampaignProgress, *, ended: bool) -> str:
     if standing.worst is None:
-        return "no anomaly yet"
+        return "no anomaly" if ended else "no anomaly yet"
     worst = standing.anomalies[standing.worst]
     count = len(standing.anomalies)
     explained = sum(anomaly.explained for anomaly in standing.anomalies.values())

@@ -57,6 +57,14 @@ def test_a_suspicion_that_does_not_reproduce_is_dropped() -> None:
     assert summary.anomalies == ()
 
 
+def test_a_suspicion_that_shows_too_rarely_says_how_often_it_showed() -> None:
+    sink = ListSink()
+    summary = search(FakeTestbed((Planted(LOOPBACK, shows=0.2),), seed=3), sink=sink)
+    rare = [(each.run, each.shows, each.runs) for each in sink.of(SuspicionDropped) if each.shows]
+    assert rare == [(each.run, each.shows, each.runs) for each in summary.unconfirmed]
+    assert rare
+
+
 def test_failed_set_ups_are_neither_normal_nor_anomalous() -> None:
     testbed = FakeTestbed((Planted(LOOPBACK),), setup_failure_ratio=0.2, seed=5)
     summary = search(testbed)

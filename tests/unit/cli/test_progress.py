@@ -13,14 +13,17 @@ from collie.campaign.events import (
     AnomalyMerged,
     AnomalyReplaced,
     CampaignBegun,
+    SuspicionDropped,
 )
 from collie.campaign.progress import CampaignProgress
 from collie.cli.progress import ConsoleProgress, plain_line
-from collie.detect.symptom import Symptom
+from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import HostLost
 from collie.testing.store_suite import ANOMALY
 from collie.workloads.feature import Mfs
 from tests.support.standings import HOSTS, STANDING, displayed, finished
+
+SLOW = Verdict(Outcome.ANOMALOUS, "host b is slow", Symptom.LOW_THROUGHPUT, 0.5, "b")
 
 
 def test_the_live_view_shows_what_is_known() -> None:
@@ -55,6 +58,8 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         progress.on_event(AnomalyExplained(replace(ANOMALY, complete=False, hint="")))
         progress.on_event(AnomalyExplained(replace(ANOMALY, complete=False, hint="", mfs=Mfs(()))))
         progress.on_event(AnomalyMerged(replace(ANOMALY, id="a2", same_as="a1")))
+        progress.on_event(SuspicionDropped(22, SLOW))
+        progress.on_event(SuspicionDropped(23, SLOW, 2, 12))
     displayed = capsys.readouterr()
     alone = "a2 now names the workload that shows it alone"
     assert displayed.out == ""
@@ -68,4 +73,6 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         f"   a1 is not explained to the end: so far it needs {ANOMALY.mfs}",
         "   a1 is not explained to the end",
         "   a2 is a1 again",
+        "   run 22 did not show again: host b is slow",
+        "   run 23 showed too rarely (2 of 12 runs): host b is slow",
     ]

@@ -401,7 +401,7 @@ def test_counters_and_expectations_are_in_the_text(full: Summary) -> None:
     assert "likely: receives are late" in text
     why = "3 of 9 kinds were seen in only one stretch of the search"
     assert f"Another find in the next hour: 12%, because {why}; explanations took 14 of the 71 runs." in text
-    assert "1 of 60 runs looked anomalous and did not show again; chance of a false anomaly: under 0.1%" in text
+    assert "1 of 60 runs looked anomalous and could not be confirmed; chance of a false anomaly: under 0.1%" in text
 
 
 def test_what_was_found_stands_beside_the_simplest_workload_if_it_showed_more(summary: Summary) -> None:
