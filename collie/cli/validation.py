@@ -43,12 +43,14 @@ def validation_lines(name: str, audit: Audit, space: str, *, survey: bool) -> It
 def _claims(audit: Audit, *, outside: bool) -> str:
     """Return in words the number of claims that the space can check, or with `outside` of the others."""
     witnesses = sum((check.outside is not None) is outside for check in audit.witnesses)
-    cures = sum((check.outside is not None) is outside for check in audit.cures)
+    cures = sum((check.outside is not None) is outside for check in audit.cures if check.vacuous is None)
     return f"{format_count(witnesses, 'witness')}, {format_count(cures, 'cure')}"
 
 
 def _word(check: WitnessCheck | CureCheck) -> str:
-    return "wrong" if check.problem else "skip " if check.outside else "ok   "
+    if check.problem:
+        return "wrong"
+    return "skip " if check.outside or (isinstance(check, CureCheck) and check.vacuous) else "ok   "
 
 
 def _witness(check: WitnessCheck) -> str:
@@ -56,7 +58,7 @@ def _witness(check: WitnessCheck) -> str:
 
 
 def _cure(check: CureCheck) -> str:
-    if text := check.problem or check.outside:
+    if text := check.problem or check.outside or check.vacuous:
         return f"{check.setting} cures {check.mechanism}: {text}"
     return f"{check.setting}={' or '.join(check.options)} cures {check.mechanism}"
 

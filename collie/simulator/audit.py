@@ -79,6 +79,9 @@ def _cures(truth: Truth, subsystem: SubsystemFile, space: Space) -> Iterator[Cur
             elif truth.outside(witness.trigger):
                 outside = f"its witness is not in space {space.name}"
                 yield CureCheck(name, mechanism, (), planted=True, outside=outside)
+            elif not truth.verdict(witness.trigger, witness.on).is_anomalous:
+                vacuous = "its witness is not anomalous with the options in force, so there is nothing to cure"
+                yield CureCheck(name, mechanism, (), planted=True, vacuous=vacuous)
             else:
                 trigger, on = witness.trigger, witness.on
                 options = tuple(option for option, changed in truths.items() if changed.verdict(trigger, on).is_normal)

@@ -38,6 +38,7 @@ class CureCheck:
         planted: whether the mechanism has a witness.
         problem: what is wrong with the claim.
         outside: why the space does not hold the witness. The claim is then not tried.
+        vacuous: why there is nothing to cure: the witness is not anomalous with the options in force.
     """
 
     setting: str
@@ -46,6 +47,7 @@ class CureCheck:
     planted: bool
     problem: str | None = None
     outside: str | None = None
+    vacuous: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

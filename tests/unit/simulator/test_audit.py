@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from collie.cli.validation import validation_lines
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.simulator.audit import audit
@@ -56,6 +57,15 @@ def test_a_file_without_witnesses_claims_that_nothing_shows() -> None:
     assert audit(HEALTHY, SPACE, FEW).problems == 0
     sick = variant(HEALTHY, "loopback", rate_limited=False)
     assert [shown.mechanism for shown in audit(sick, SPACE, FEW).unplanned] == [Mechanism.LOOPBACK_INCAST]
+
+
+def test_a_witness_that_is_normal_has_nothing_to_cure() -> None:
+    checked = audit(F.with_settings({"firmware": "22.31"}), SPACE, FEW)
+    vacuous = [check for check in checked.cures if check.vacuous]
+    assert [check.setting for check in vacuous] == ["firmware"]
+    assert all(check.options == () and check.problem is None for check in vacuous)
+    (line,) = (each for each in validation_lines("F", checked, "nsdi22", survey=False) if " firmware" in each)
+    assert line.startswith("  skip   firmware cures acknowledgement_blocking: its witness is not anomalous with the op")
 
 
 def test_a_survey_counts_every_anomalous_point_once() -> None:
