@@ -147,7 +147,7 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
         yield Text(f"    {anomaly.mfs}", "cyan")
     if anomaly.telling:
         moved = ", ".join(f"{item.counter} ({item.component}, {times(item.factor)})" for item in anomaly.telling)
-        yield Text(f"    moved most against plain traffic that was healthy: {moved}", "dim")
+        yield Text(f"    moved most against healthy plain traffic: {moved}", "dim")
     elif anomaly.is_plain:
         yield Text(f"    {NO_COUNTERS}", "dim")
     if anomaly.hint:

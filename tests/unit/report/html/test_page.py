@@ -526,7 +526,7 @@ def test_the_discriminating_counters_are_on_the_page() -> None:
     page = Page(render_report(store, ReportContext(space=SPACE)))
     assert "Likely: receives are late." in page.text
     assert "pressure how bad it is" in page.text
-    assert "beside the median of 4 runs of plain traffic that was healthy" in page.text
+    assert "beside the median of 4 runs of healthy plain traffic" in page.text
     assert ("anomalies/a1/plain/counters/pressure", "7.25", "7.25") in page.numbers
     assert page.tags["script"] == 1
 

@@ -397,7 +397,7 @@ def test_colour_is_left_out_on_request_and_put_in_for_a_terminal(
 
 def test_counters_and_expectations_are_in_the_text(full: Summary) -> None:
     text = render_summary(HEADER, full, 12.3)
-    assert "moved most against plain traffic that was healthy: pressure (receive WQE cache, over 1000 times)" in text
+    assert "moved most against healthy plain traffic: pressure (receive WQE cache, over 1000 times)" in text
     assert "likely: receives are late" in text
     why = "3 of 9 kinds were seen in only one stretch of the search"
     assert f"Another find in the next hour: 12%, because {why}; explanations took 14 of the 71 runs." in text
