@@ -195,6 +195,7 @@ def test_the_page_claims_what_fresh_runs_show() -> None:
     found = replace(full.anomalies()[0], trials=17, passed=16)
     store.add_anomaly(found)
     old = Page(render_report(store, ReportContext("campaigns/my example", SPACE))).text
+    assert f"{found.brief_figure} pause frames" in old
     assert "16 of 17 runs inside its conditions showed it." in old
     store.add_anomaly(replace(found, fresh_runs=9, fresh_shows=8))
     page = render_report(store, ReportContext("campaigns/my example", SPACE))
@@ -497,7 +498,7 @@ def test_until_counters_tell_those_that_rose_are_on_the_page() -> None:
     assert list(json.loads(page.data)["series"]["a1"]["readings"]) == ["stalls"]
     stalls = Counter("stalls", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "PCIe", meaning="how long it waits")
     named = Page(render_report(store, ReportContext(space=SPACE, catalog=Catalog("fake", (stalls,)))))
-    assert "stalls how long it waits PCIe 5M 0" in named.text
+    assert "stalls how long it waits PCIe events/s 5M 0" in named.text
 
 
 def test_a_workload_is_called_the_simplest_only_once_it_is_explained() -> None:
