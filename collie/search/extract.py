@@ -185,7 +185,7 @@ class MfsExtraction:
                 continue
             drawn = drawn_inside(self.mfs, start, self._around, self._rng, self._ran, rest_plain=rest_plain)
             if drawn is None:
-                self._claimed = bool(self.fresh) and not self._is_refuted
+                self._claimed = not self._is_refuted  # another pair can have explained all that is left
                 if not self._asked:
                     yield from self._run_alone(start)
                 break

@@ -8,7 +8,6 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -73,9 +72,8 @@ class Record:
                 return getattr(self._measurement(int(number)).victim.latency, field)
             case ["runs", numbers]:
                 return len({int(number) for number in numbers.split("+") if self._says_nothing(int(number))})
-            case ["plain", "counters", counter]:
-                plain = [r.run for r in self._measured() if r.purpose in {"sibling", "calibrate"}]
-                return median(v for run in plain if (v := self._measurement(run).counter(counter)) is not None)
+            case ["anomalies", name, "plain", "counters", counter]:
+                return next(item.plain for item in self._anomalies[name].telling if item.counter == counter)
             case ["purposes", purpose]:
                 return sum(record.purpose == purpose for record in self._runs.values())
             case ["outcomes", outcome]:
