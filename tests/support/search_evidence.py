@@ -58,7 +58,7 @@ PARTS = {
         Part("clocks", _CONTENDERS, _CLOCKS, range(1, 21)),
         Part("schedules", tuple(f"nsdi22-diag{changes}" for changes in _CHANGES), _CLOCKS, range(201, 221)),
         Part("schedules-no-mfs", tuple(f"nsdi22-diag-no-mfs{each}" for each in _CHANGES), _CLOCKS, range(201, 221)),
-        Part("guided", _GUIDED, _CLOCKS, range(1, 21)),
+        Part("guided", _GUIDED, (8,), range(1, 11)),
     )
 }
 """The parts of the page of evidence."""

@@ -94,7 +94,7 @@ def test_the_page_says_which_campaigns_it_lacks() -> None:
     part = PARTS["clocks"]
     text = page(dict.fromkeys(PARTS.values(), ()) | {part: [result("random"), result("guided", phases=8)]})
 
-    assert "2 campaigns at commit b, seed 1, of 240 that the command asks for (seeds 1 to 20)." in text
+    assert "2 campaigns at commit b, seed 1, of 280 that the command asks for (seeds 1 to 20)." in text
     assert "### One run per set-up" in text
     assert "### 8 phases per set-up" in text
     assert "Not measured yet: 280 campaigns, seeds 201 to 220." in text
