@@ -56,6 +56,7 @@ from collie.simulator.truth import Score, Truth
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
 from collie.wiring import ADAPTERS
+from collie.workloads.pruning import prune
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 from tests.support.quality import precision, recall, true_region
@@ -169,6 +170,7 @@ def run(task: Task) -> dict[str, Any]:
     choice = TestbedChoice(subsystem=task.subsystem, noise=task.noise)
     testbed = testbeds.open_testbed(ADAPTERS, choice, task.seed, task.pairs)
     truth, store = _truth(task.subsystem, task.space), MemoryStore(header)
+    space, _ = prune(space, testbed.capabilities)  # as `collie search` does
     campaign = Campaign(
         testbed=testbed,
         store=store,

@@ -79,6 +79,8 @@ _REHEARSALS = 3
 """Number of workloads drawn inside a settled set on a set-up that stands, before the claim takes another one."""
 _DRAWS = 20
 """Draws of a fresh workload outside the known anomalies."""
+_NOT_RUN = 0.1
+"""Share of the cost of a probe that counts when it cannot run: a device refuses in a second."""
 _CLAIM_DRAWS = 2
 """Limit on late runs for each fresh run of a claim, as some are inconclusive."""
 _UNLIKELY = 0.1
@@ -234,9 +236,9 @@ class MfsExtraction:
     def _run(self, probe: Candidate, cost: float = 1.0) -> Probes[Verdict | None]:
         """Run a probe, and return its verdict. The cost is in runs with a set-up of their own."""
         self._asked += 1
-        self._spent += cost
         self._ran.add(probe.workload)
         verdict = yield probe.workload
+        self._spent += cost * (_NOT_RUN if verdict is None else 1.0)
         self._learn(probe, verdict)
         return verdict
 

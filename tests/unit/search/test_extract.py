@@ -407,6 +407,17 @@ def test_a_phase_counts_as_the_time_that_it_takes(cost: float, complete: bool) -
     assert found.complete is complete
 
 
+def test_what_a_device_refuses_takes_hardly_any_of_the_time() -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("qps", Op.AT_LEAST, 32)))
+
+    def answer(workload: Workload) -> Verdict | None:
+        return None if workload.sge_count > 1 else planted(mfs)(workload)
+
+    found, asked = run(SPACE.base.with_(wqe_batch=128, qps=512), answer, Extraction(most_runs=30))
+    assert sum(workload.sge_count > 1 for workload in asked) > 10
+    assert found.complete
+
+
 def test_a_region_that_is_no_box_is_cut_to_one_without_healthy_runs() -> None:
     """A trade-off that is no product of two: the set must not cover what it saw to be healthy."""
 
