@@ -56,10 +56,21 @@ def validate(
         # Strict mode accepts a list for a tuple, and text for an enumeration, only in JSON.
         value = _schema(kind).validate_json(json.dumps([part]))[0]  # type: ignore[arg-type]  # types have a hash
     except ValidationError as failure:
-        errors = [each for each in failure.errors(include_url=False) if not (partial and each["type"] == "missing")]
+        errors = [each for each in _own(failure) if not (partial and each["type"] == "missing")]
         found += [_problem(document, kind, each, at, given) for each in errors]
     problems.extend(dict.fromkeys(found))  # a union reports the same problem once per member
     return None if found else value
+
+
+def _own(failure: ValidationError) -> list[ErrorDetails]:
+    """Return the errors without those that follow from others: a list lacks the items that are wrong."""
+    errors = failure.errors(include_url=False)
+    return [
+        each
+        for each in errors
+        if each["type"] != "too_short"
+        or not any(other is not each and other["loc"][: len(each["loc"])] == each["loc"] for other in errors)
+    ]
 
 
 @cache
@@ -174,7 +185,10 @@ def _wording(details: ErrorDetails) -> str:
     if kind in {"value_error", "assertion_error"}:
         return str(context.get("error", details["msg"]))
     if kind in {"enum", "literal_error"}:
-        choices = re.findall(r"'([^']*)'", str(context["expected"])) or [str(context["expected"])]
+        expected = str(context["expected"])
+        choices = re.findall(r"'([^']*)'", expected) or [expected]
+        if " or " in choices[0]:  # numbers, which nobody misspells
+            return f"{_worded(given)} should be one of {expected}"
         meant = nearest(str(given), choices)
         hint = f"did you mean {meant!r}? " if meant is not None else ""
         return f"{_worded(given)} is unknown; {hint}one of {', '.join(choices)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from collie.simulator.nic import (
     Acknowledgements,
@@ -29,7 +29,18 @@ from collie.simulator.nic import (
     WhenMissing,
 )
 from collie.simulator.pcie import usable_bytes_per_second
-from collie.simulator.quantity import Bytes, Count, HalfShare, Part, Rate, Seconds, SecondsOrNone
+from collie.simulator.quantity import (
+    Bytes,
+    Count,
+    HalfShare,
+    Part,
+    PathMtu,
+    PcieLanes,
+    PciePayload,
+    Rate,
+    Seconds,
+    SecondsOrNone,
+)
 
 
 class Wire(Part):
@@ -39,9 +50,9 @@ class Wire(Part):
     """Bits/s on the wire, each way."""
     round_trip_seconds: Seconds
     """From the sender's egress to the receiver and back, through both NICs and a switch, without PCIe."""
-    minimum_mtu: Bytes = 256
+    minimum_mtu: PathMtu = 256
     """Smallest path MTU of a connection. A workload that asks for less gets this."""
-    maximum_mtu: Bytes = 4096
+    maximum_mtu: PathMtu = 4096
     """Largest path MTU that fits the port's Ethernet MTU. A connection takes the smaller one of both ends."""
     bit_error_ratio: HalfShare = 0.0
     """Share of bits that arrive wrong over this cable, either way, after forward error correction."""
@@ -52,11 +63,11 @@ class Pcie(Part):
 
     generation: int = Field(ge=3, le=6)
     """PCI Express generation: 3 to 6."""
-    lanes: int = Field(ge=1, le=32)
+    lanes: PcieLanes
     """Link width."""
-    max_payload_bytes: Bytes
+    max_payload_bytes: PciePayload
     """Largest payload of one write or completion (MPS)."""
-    max_read_request_bytes: Bytes
+    max_read_request_bytes: PciePayload
     """Largest read request (MRRS)."""
     read_tags: Count
     """Read requests in flight."""
@@ -65,7 +76,7 @@ class Pcie(Part):
     sges_read_with_wqe: Count
     """Scatter/gather entries in the WQE's first block. A dependent read fetches the later ones, and such a list is
     walked entry by entry."""
-    strict_ordering: bool
+    strict_ordering: StrictBool
     """Whether no PCIe write of the NIC can overtake an earlier one."""
     bulk_segment_bytes: Bytes
     """Segments from this size on fill the window of writes that strict ordering keeps in flight."""
@@ -111,7 +122,7 @@ class SocketLink(Part):
 class GpuBridge(Part):
     """The PCIe switch between NIC and GPU."""
 
-    redirects: bool
+    redirects: StrictBool
     """Whether access control (ACS) redirects traffic between NIC and GPU to the root complex."""
     contended_read_bps: Rate
     """Payload bits/s that the NIC reads through the root complex while it also writes for RC streams. Each write is
@@ -125,9 +136,9 @@ class HostHardware(Part):
 
     sockets: int = Field(ge=1, le=8)
     """NUMA nodes that can hold buffers."""
-    nic_per_socket: bool
+    nic_per_socket: StrictBool
     """Whether every socket has its NIC, so that no buffer is far."""
-    gpu: bool
+    gpu: StrictBool
     """Whether the NIC can reach GPU memory."""
     posting_seconds: SecondsOrNone = 0.0
     """CPU time of the sending process for one posted message, alone or in a batch. 0 never limits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from collie.simulator.quantity import Bytes, Count, HalfShare, Part, PerSecond, Rate, Seconds, SecondsOrNone, Sharpness
 
@@ -79,7 +79,7 @@ class Acknowledgements(Part):
     """Messages from this size on hold the pipeline long enough to be blocked. Those of half this size do not."""
     wait_seconds: Seconds
     """Delay of arriving bulk packets by the acknowledgement of a small message."""
-    blocks_data: bool
+    blocks_data: StrictBool
     """Whether acknowledgements and arriving data share the unit."""
 
 
@@ -250,7 +250,7 @@ class ReceiveBuffer(Part):
     """Capacity for all packets of the lossless priority."""
     xoff_bytes: Bytes
     """Fill level at which the host pauses its peer."""
-    lossless: bool
+    lossless: StrictBool
     """Whether a filling buffer pauses the peer (PFC). Otherwise it drops packets."""
 
     @model_validator(mode="after")
@@ -265,5 +265,5 @@ class Loopback(Part):
 
     rate_bps: Rate
     """Bits/s that the path carries."""
-    rate_limited: bool
+    rate_limited: StrictBool
     """Whether streamed queue pairs also yield to arrivals from the network."""

@@ -5,7 +5,7 @@ A quantity is a number in the unit of its field, or text with a unit.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -13,6 +13,15 @@ from collie.workloads.units import parse_bytes, parse_rate, parse_seconds
 
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(ge=1)]
 """A size: `4096` or `4KiB`."""
+
+PathMtu = Annotated[Literal[256, 512, 1024, 2048, 4096], BeforeValidator(parse_bytes)]
+"""A path MTU of the InfiniBand architecture."""
+
+PcieLanes = Literal[1, 2, 4, 8, 16, 32]
+"""A link width of PCI Express."""
+
+PciePayload = Annotated[Literal[128, 256, 512, 1024, 2048, 4096], BeforeValidator(parse_bytes)]
+"""A size that the Device Control register of PCI Express can hold (MPS and MRRS)."""
 
 Seconds = Annotated[float, BeforeValidator(parse_seconds), Field(gt=0, le=1)]
 """A time: `0.00000065` or `0.65us`."""

@@ -94,7 +94,8 @@ def _cause(anomaly: Anomaly) -> str:
     if not anomaly.telling:
         return ""
     moved = "".join(f"    {item.counter}: {item.component}\n" for item in anomaly.telling)
-    return f"Likely: {anomaly.hint}. Counters that moved most against plain traffic, and what they point at:\n\n{moved}"
+    against = "Counters that moved most against healthy plain traffic, and what they point at"
+    return f"Likely: {anomaly.hint}. {against}:\n\n{moved}"
 
 
 def _pretty(value: Any) -> str:

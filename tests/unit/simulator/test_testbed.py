@@ -275,7 +275,7 @@ def test_a_wrong_subsystem_file_says_where(tmp_path: Path) -> None:
     with pytest.raises(ContentError) as caught:
         load_subsystem(str(path), SubsystemFile)
     problems = str(caught.value)
-    assert "pcie.lanes: 64 should be at most 32" in problems
+    assert "pcie.lanes: 64 should be one of 1, 2, 4, 8, 16 or 32" in problems
     assert "unknown key 'gpus'" in problems
     assert "'REED' is unknown" in problems
     assert all(problem.line for problem in caught.value.problems)
