@@ -178,7 +178,7 @@ class Explainer:
             self._sink.on_event(AnomalyReplaced(waiting.anomaly))
         else:
             waiting.inside = widen_to_untested(mfs, self._space)
-            waiting.floor = _floor(joined.alone, verdict)
+            waiting.floor = _floor(joined.alone, verdict) or _floor(self._covering(explained).cause, verdict)
 
     async def _confirmed(self, lane: Lane, joined: Joined) -> Verdict | None:
         """Return a typical verdict on a control with another cause if set-ups of its own confirm that, else None."""

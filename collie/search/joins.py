@@ -13,6 +13,8 @@ Rules.
    without the condition is compared again.
 3. A second cause can need the same conditions. It then shows in the covered workload and not in the reduced one, whose
    severity and counters are what the set predicts. The anomaly is the same only if both agree.
+4. A second cause can also need the same features, beyond other limits. Then the reduced workload shows it, too. It is
+   far more severe than the simplest workload of the set, or other counters are raised. Neither is the same anomaly.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Joined:
     """Whether the covered anomaly is the explained one again.
 
     Attributes:
-        same: every control is healthy, and the set predicts severity and counters.
+        same: every control is healthy, and the set and its simplest workload predict severity and counters.
         suspect: a control with another cause, if it is confirmed, and `symptom` what it shows.
         checked: the conditions whose controls have told all they can, if `suspect` is not confirmed.
         needless: a condition of the set without which its own cause shows as well.
@@ -102,9 +104,10 @@ def compare(
         return Joined(False, control, answer.symptom, checked)
     alone = reduced(covered, mfs, space)
     if alone == covered:
-        return Joined(True)
+        return Joined(_has_cause(verdict, explained.cause))
     answer = yield alone
-    return Joined(predicts(answer, verdict), alone=answer)
+    same = answer is not None and predicts(answer, verdict) and _has_cause(answer, explained.cause)
+    return Joined(same, alone=answer)
 
 
 def predicts(alone: Verdict | None, covered: Verdict) -> bool:
@@ -118,6 +121,11 @@ def predicts(alone: Verdict | None, covered: Verdict) -> bool:
         return False  # what the set predicts is missing
     raised = alone.signature and covered.signature and alone.signature.raised and covered.signature.raised
     return not raised or likeness(alone.signature, covered.signature) >= _ALIKE
+
+
+def _has_cause(reduced: Verdict, cause: Verdict) -> bool:
+    """Whether a reduced workload shows the cause of the set and no second one, judged by its simplest workload."""
+    return not is_more_severe(reduced, cause.severity) and likeness(reduced.signature, cause.signature) >= _ALIKE
 
 
 def _is_unchanged(control: Verdict, covered: Verdict, cause: Verdict) -> bool:

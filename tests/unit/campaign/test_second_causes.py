@@ -150,6 +150,15 @@ def test_a_second_cause_that_needs_the_same_conditions_is_explained_inside_the_f
     assert set(SGES.conditions) <= set(second.mfs.conditions)
 
 
+def test_a_second_cause_beyond_another_limit_of_the_same_feature_is_explained_by_its_severity() -> None:
+    many, more = (Mfs((Condition("qps", Op.AT_LEAST, least),)) for least in (64, 512))
+    first, deep = SPACE.base.with_(qps=64), SPACE.base.with_(qps=1024, qp_type=QpType.UC)
+    summary, sink = campaign([Planted(more, severity=0.9), Planted(many, severity=0.3)], [first, deep])
+    assert sink.of(AnomalyMerged) == []
+    assert [each.mfs for each in summary.anomalies] == [many, more]
+    assert 0.3 < summary.anomalies[1].least_severity < 0.9
+
+
 def test_a_search_that_finds_nothing_new_looks_inside_its_sets() -> None:
     worse = Planted(INNER, severity=0.8)
     summary, _ = campaign([worse, Planted(LOOPBACK, severity=0.02)], [FIRST], audits=1)

@@ -116,6 +116,37 @@ def test_what_the_set_alone_does_not_predict_is_not_the_same(alone: Verdict | No
     assert (joined.same, joined.suspect, joined.alone) == (False, None, alone)
 
 
+@pytest.mark.parametrize(
+    ("shown", "same"),
+    [
+        (PAUSED, True),
+        (replace(PAUSED, severity=0.55), True),
+        (replace(PAUSED, severity=0.65), False),
+        (replace(PAUSED, signature=Signature((("misses", 3.0), ("stalls", 1.0)))), True),
+        (replace(PAUSED, signature=Signature((("misses", 3.0), ("stalls", 6.0)))), False),
+    ],
+)
+def test_a_second_cause_with_the_same_features_is_far_more_severe_or_raises_other_counters(
+    shown: Verdict, same: bool
+) -> None:
+    """The reduced workload shows all that the covered one shows, because the set names what both causes need."""
+    answer = {True: shown, False: NORMAL}
+    joined, _ = run(lambda w: answer[OUTER.covers(w)], shown)
+    assert joined.same is same
+
+
+def test_a_covered_workload_that_is_reduced_already_is_held_against_the_sets_simplest_workload() -> None:
+    plain = SPACE.base.with_(loopback=True, qps=512)
+    for severity, same in ((0.55, True), (0.65, False)):
+        shown = replace(PAUSED, severity=severity)
+        explained = Explained(OUTER, SIMPLEST, PAUSED, lambda _workload: False)
+        controls = compare(plain, shown, explained, SPACE)
+        assert {next(controls), controls.send(NORMAL)}.isdisjoint({plain})
+        with pytest.raises(StopIteration) as stop:
+            controls.send(NORMAL)
+        assert stop.value.value.same is same
+
+
 def test_a_control_that_cannot_run_says_nothing() -> None:
     joined, _ = run(lambda w: PAUSED if OUTER.covers(w) else None if w.loopback else NORMAL)
     assert joined.same
