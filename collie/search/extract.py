@@ -80,7 +80,8 @@ _REHEARSALS = 3
 _DRAWS = 20
 """Draws of a fresh workload outside the known anomalies."""
 _NOT_RUN = 0.1
-"""Share of the cost of a probe that counts when it cannot run: a device refuses in a second."""
+"""Share of the cost of a probe that counts when it cannot run: a device refuses in a second. Once most probes are
+refused, each counts in full, so that the limit holds."""
 _CLAIM_DRAWS = 2
 """Limit on late runs for each fresh run of a claim, as some are inconclusive."""
 _UNLIKELY = 0.1
@@ -136,7 +137,7 @@ class MfsExtraction:
         self._finding, self._symptom = finding, symptom
         self._policy, self._around = policy, around
         self._rng = Random(stable_text(finding))
-        self._asked = self._surprised_at = 0
+        self._asked = self._refused = self._surprised_at = 0
         self._spent = 0.0
         self._doubted: Candidate | None = None
         self._open: Candidate | None = None
@@ -238,7 +239,9 @@ class MfsExtraction:
         self._asked += 1
         self._ran.add(probe.workload)
         verdict = yield probe.workload
-        self._spent += cost * (_NOT_RUN if verdict is None else 1.0)
+        self._refused += verdict is None
+        is_rare = 2 * self._refused <= self._asked
+        self._spent += cost * (_NOT_RUN if verdict is None and is_rare else 1.0)
         self._learn(probe, verdict)
         return verdict
 

@@ -413,7 +413,7 @@ def test_what_a_device_refuses_takes_hardly_any_of_the_time() -> None:
     def answer(workload: Workload) -> Verdict | None:
         return None if workload.sge_count > 1 else planted(mfs)(workload)
 
-    found, asked = run(SPACE.base.with_(wqe_batch=128, qps=512), answer, Extraction(most_runs=30))
+    found, asked = run(SPACE.base.with_(wqe_batch=128, qps=512), answer, Extraction(most_runs=32, fresh_runs=5))
     assert sum(workload.sge_count > 1 for workload in asked) > 10
     assert found.complete
 
