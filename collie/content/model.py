@@ -56,13 +56,13 @@ def validate(
         # Strict mode accepts a list for a tuple, and text for an enumeration, only in JSON.
         value = _schema(kind).validate_json(json.dumps([part]))[0]  # type: ignore[arg-type]  # types have a hash
     except ValidationError as failure:
-        errors = [each for each in _own(failure) if not (partial and each["type"] == "missing")]
+        errors = [each for each in _root_errors(failure) if not (partial and each["type"] == "missing")]
         found += [_problem(document, kind, each, at, given) for each in errors]
     problems.extend(dict.fromkeys(found))  # a union reports the same problem once per member
     return None if found else value
 
 
-def _own(failure: ValidationError) -> list[ErrorDetails]:
+def _root_errors(failure: ValidationError) -> list[ErrorDetails]:
     """Return the errors without those that follow from others: a list lacks the items that are wrong."""
     errors = failure.errors(include_url=False)
     return [
