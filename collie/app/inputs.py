@@ -158,10 +158,17 @@ def require_judged_victim(adapters: Adapters, choice: SearchChoice, begun: Path 
     raise UsageError(f"{fault}; name one with {remedy}")
 
 
+def require_victim(testbed: TestbedChoice, recipe: Recipe) -> None:
+    """Raise `UsageError` if a recipe judges the victim and none runs: then nothing would ever be an anomaly."""
+    if recipe.thresholds.loss_of is Loss.OF_VICTIM and not testbed.victim:
+        raise UsageError(f"recipe {recipe.name} judges what a victim loses, and none runs; add --victim")
+
+
 def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:
     """Load all inputs of a choice."""
     space, dropped = pruned_space_of(adapters, choice)
     recipe = recipe_of(adapters, choice.testbed, choice.recipe, choice.phases)
+    require_victim(choice.testbed, recipe)
     budget = parse_budget(choice.budget or recipe.budget)
     known = known_anomalies(adapters, choice.known)
     here, elsewhere = ((), known) if choice.known_elsewhere else (tuple(each.mfs for each in known), ())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collie.app.adapters import Adapters
-from collie.app.inputs import limits_of, narrowed_space_of, recipe_of
+from collie.app.inputs import limits_of, narrowed_space_of, recipe_of, require_victim
 from collie.app.testbeds import (
     calibration_name,
     kept_calibration,
@@ -43,6 +43,7 @@ def open_session(
     """Open a testbed for single workloads, and close it. `calibration` is ignored on hosts unlike `calibrated_on`."""
     narrowed_space_of(adapters, choice)  # a wrong choice is refused before any host is contacted
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)
+    require_victim(choice.testbed, recipe)
     guard = Guard(limits_of(adapters, choice))
     with closing(open_testbed(adapters, choice.testbed, choice.seed)) as testbed:
         require_possible_victim(testbed, choice.testbed)

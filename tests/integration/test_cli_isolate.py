@@ -106,6 +106,21 @@ def test_a_search_that_cannot_tell_what_the_victim_loses_is_not_resumed(
     collie(*go_on.split()[1:], "--budget", "4runs", cwd=tmp_path)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("search", "--dry-run"),
+        ("search", "--campaign", "c"),
+        ("measure", "nsdi22-08"),
+        ("sweep", "--x", "qps", "--workload", "nsdi22-08"),
+    ],
+)
+def test_a_recipe_that_judges_the_victim_needs_one(tmp_path: Path, command: tuple[str, ...]) -> None:
+    refused = collie(*command, "--recipe", "isolate", cwd=tmp_path, status=2)
+    assert refused.stderr == "collie: recipe isolate judges what a victim loses, and none runs; add --victim\n"
+    assert not (tmp_path / "c").exists()
+
+
 def test_an_isolation_is_resumed(tmp_path: Path) -> None:
     collie("isolate", "--budget", "2runs", "--campaign", "c", cwd=tmp_path)
     goes_on = collie("isolate", "--resume", "c", "--budget", "4runs", "--format", "json", cwd=tmp_path)
