@@ -62,6 +62,11 @@ def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
     assert verdict(measurement(40e9, 4e6, tx_pause=0.25)).severity == pytest.approx(0.6)
 
 
+def test_a_host_that_discards_more_than_it_receives_has_a_severity_of_one() -> None:
+    found = verdict(measurement(tx_pause=None, rx_pause=None, loss=1.5))
+    assert (found.symptom, found.severity) == (Symptom.LOSS, 1.0)
+
+
 @pytest.mark.parametrize(
     ("found", "figure", "brief"),
     [
