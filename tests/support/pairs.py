@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from collie.campaign.budget import Budget
 from collie.campaign.lanes import Lane, LaneScheduler, RunRequest
 from collie.campaign.run import Campaign
@@ -28,12 +30,12 @@ def fakes(count: int, planted: tuple[Planted, ...] = PLANTED, noise: float = 0.0
     return [FakeTestbed(planted, noise=noise, run_seconds=30.0 + 3.7 * number) for number in range(count)]
 
 
-def lanes(testbeds: list[FakeTestbed]) -> tuple[Lane, ...]:
+def lanes(testbeds: Sequence[FakeTestbed]) -> tuple[Lane, ...]:
     return LocalPairs({f"pair {number}": testbed for number, testbed in enumerate(testbeds, 1)}).lanes
 
 
 def search(
-    testbeds: list[FakeTestbed],
+    testbeds: Sequence[FakeTestbed],
     *,
     store: MemoryStore | None = None,
     sink: ListSink | None = None,
@@ -53,7 +55,7 @@ def search(
     return campaign.run(sink or ListSink())
 
 
-def track(testbeds: list[FakeTestbed], store: MemoryStore | None = None) -> LaneScheduler:
+def track(testbeds: Sequence[FakeTestbed], store: MemoryStore | None = None) -> LaneScheduler:
     return LaneScheduler(lanes(testbeds), True, store or MemoryStore(HEADER), ListSink(), Guard())
 
 

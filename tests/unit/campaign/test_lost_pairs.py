@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from collie.campaign.events import PairSetAside
+from collie.campaign.events import PairSetAside, SuspicionDropped
 from collie.campaign.lanes import LaneLost, LaneScheduler, RunRequest
 from collie.campaign.safety import Guard
 from collie.detect.measurement import Watch
@@ -17,11 +17,11 @@ from collie.errors import HostUnreachable, TestbedError
 from collie.ports import Measured, PairLost, RunRecord, RunResult, TestbedInfo
 from collie.scheduler.local import LocalPairs
 from collie.store.memory import MemoryStore
-from collie.testing.fakes import FakeTestbed, ListSink
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.pairs import LATE, PLAIN, PLANTED, fakes, search, track, turns
-from tests.support.planted import HEADER
+from tests.support.planted import HEADER, LOOPBACK
 
 
 @dataclass
@@ -30,8 +30,10 @@ class _Mortal(FakeTestbed):
 
     dies_in: int | None = None
     dead: bool = False
+    began: list[int] = field(default_factory=list)
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
+        self.began.append(run)
         self.dead |= run == self.dies_in
         if self.dead:
             raise HostUnreachable("host-b", "192.0.2.7", "timed out")
@@ -47,7 +49,7 @@ class _Silent(FakeTestbed):
         raise HostUnreachable("host-b", "192.0.2.7", "timed out")
 
 
-def mortals(count: int, dies_in: int | None) -> list[FakeTestbed]:
+def mortals(count: int, dies_in: int | None) -> list[_Mortal]:
     return [_Mortal(PLANTED, noise=0.01, run_seconds=30.0 + 3.7 * number, dies_in=dies_in) for number in range(count)]
 
 
@@ -124,6 +126,27 @@ def test_what_a_lost_pair_was_doing_is_done_elsewhere(purpose: str, undisturbed:
             part.add_run(record)
         assert search(mortals(3, dies_in), store=part, recipe=LATE, runs=400) == summary, killed_after
         assert {record.run: record for record in part.runs()} == records
+
+
+def test_what_another_pair_refuted_is_dropped_with_the_only_pair_that_showed_it() -> None:
+    """Its pair is lost while it tests whether it is itself the cause."""
+
+    def searched(dies_in: int | None) -> tuple[_Mortal, dict[int, RunRecord], ListSink]:
+        store, sink, (odd, sound) = MemoryStore(HEADER), ListSink(), mortals(2, dies_in)
+        odd.planted, sound.planted = (Planted(LOOPBACK),), ()
+        search([odd, sound], store=store, sink=sink, runs=100)
+        return odd, {record.run: record for record in store.runs()}, sink
+
+    odd, records, _ = searched(None)
+    dies_in = next(run for run in odd.began if records[run].purpose == "confirm")
+    refuted = records[dies_in].workload
+    _, records, sink = searched(dies_in)
+    assert isinstance(records[dies_in].result, PairLost)
+    dropped = [each for each in sink.of(SuspicionDropped) if records[each.run].workload == refuted]
+    assert [each.runs for each in dropped] == [0]
+    assert not any(
+        each.purpose == "confirm" and each.workload == refuted for run, each in records.items() if run > dies_in
+    )
 
 
 def test_pairs_that_do_not_answer_are_lost_where_that_is_allowed() -> None:
