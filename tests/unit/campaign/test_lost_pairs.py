@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from collie.campaign.events import PairSetAside, SuspicionDropped
+from collie.campaign.events import PairSetAside, RunFinished, SuspicionDropped
 from collie.campaign.lanes import LaneLost, LaneScheduler, RunRequest
 from collie.campaign.safety import Guard
 from collie.detect.measurement import Watch
@@ -20,7 +20,7 @@ from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
-from tests.support.pairs import LATE, PLAIN, PLANTED, fakes, search, track, turns
+from tests.support.pairs import LATE, PLAIN, PLANTED, RANDOM, fakes, search, track, turns
 from tests.support.planted import HEADER, LOOPBACK
 
 
@@ -37,7 +37,7 @@ class _Mortal(FakeTestbed):
         self.dead |= run == self.dies_in
         if self.dead:
             raise HostUnreachable("host-b", "192.0.2.7", "timed out")
-        return super().measure(workload, run, watch)
+        return super().measure(workload, run, watch, on)
 
 
 @dataclass
@@ -147,6 +147,26 @@ def test_what_another_pair_refuted_is_dropped_with_the_only_pair_that_showed_it(
     assert not any(
         each.purpose == "confirm" and each.workload == refuted for run, each in records.items() if run > dies_in
     )
+
+
+def test_phases_before_the_one_in_which_their_pair_is_lost_are_judged_and_announced() -> None:
+    """The phases of a set-up are judged when the last has run. Here it does not end."""
+
+    def searched(dies_in: int | None) -> tuple[_Mortal, dict[int, RunRecord], ListSink]:
+        store, sink = MemoryStore(HEADER), ListSink()
+        testbeds = [replace(each, planted=()) for each in mortals(2, dies_in)]
+        search(testbeds, store=store, sink=sink, recipe=replace(RANDOM, phases=4), runs=40)
+        return testbeds[0], {record.run: record for record in store.runs()}, sink
+
+    first, records, _ = searched(None)
+    dies_in = [run for run in first.began if records[run].purpose == "search"][2]
+    assert records[dies_in].set_up != dies_in
+    _, records, sink = searched(dies_in)
+    assert isinstance(records[dies_in].result, PairLost)
+    announced = {event.record.run: event.verdict for event in sink.of(RunFinished)}
+    assert announced.keys() == records.keys()
+    measured = [record for run, record in records.items() if record.purpose == "search" and run != dies_in]
+    assert all(record.verdict is not None and announced[record.run] == record.verdict for record in measured)
 
 
 def test_pairs_that_do_not_answer_are_lost_where_that_is_allowed() -> None:
