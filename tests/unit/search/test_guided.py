@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from random import Random
+from statistics import fmean
 
 import pytest
 
@@ -120,7 +122,7 @@ def test_a_narrowed_space_is_searched_all_the_same(fix: dict[str, object]) -> No
         assert narrowed.complaints(workload) == []
 
 
-def test_covered_proposals_make_the_next_ones_more_random() -> None:
+def test_covered_proposals_are_hardly_repeated() -> None:
     search = guided()
     proposals(search, 60)
     covered = []
@@ -129,6 +131,51 @@ def test_covered_proposals_make_the_next_ones_more_random() -> None:
         covered.append(workload)
         search.tell(workload, Answer(ProposalOutcome.SKIPPED))
     assert len(set(covered)) > 55
+
+
+def taught(misses: Callable[[Workload], float | None]) -> Guided:
+    """A search that has learnt a counter from random workloads. Those without a reading were not measured."""
+    search, rng = guided(), Random(1)
+    for workload in (SPACE.sample(rng) for _ in range(300)):
+        if (rate := misses(workload)) is not None:
+            host = HostMeasurement("b", delivered_bps=1e11, delivered_pps=1e6, counters={"icm_cache_miss": rate})
+            search.tell(workload, Answer(ProposalOutcome.MEASURED, Measurement((host,), 5.0)))
+    return search
+
+
+def driven(search: Guided, outcome: ProposalOutcome = ProposalOutcome.FAILED, count: int = 200) -> list[Workload]:
+    """Those of the next proposals that drive the counter. None is measured."""
+    asked = []
+    for _ in range(count):
+        workload = search.ask()
+        if search.driven is not None:
+            asked.append(workload)
+        search.tell(workload, Answer(outcome))
+    return asked
+
+
+def decades_of_qps(workloads: list[Workload]) -> float:
+    """The mean. It is about 2.3 for random workloads, and 4.3 for the most queue pairs that the space has."""
+    return fmean(math.log10(workload.qps) for workload in workloads)
+
+
+def test_proposals_after_many_covered_ones_are_mostly_random_until_one_is_not_covered() -> None:
+    search = taught(lambda workload: workload.qps)
+    assert decades_of_qps(driven(search)) > 3.8
+    assert 2.6 < decades_of_qps(driven(search, ProposalOutcome.SKIPPED, 600)) < 3.3
+    assert decades_of_qps(driven(search)) > 3.8
+
+
+def test_a_transport_is_driven_by_its_own_runs_where_others_contradict_them() -> None:
+    """There are five others."""
+    search = taught(lambda w: w.qps if w.qp_type is QpType.UD else 1e6 / w.qps)
+    assert decades_of_qps([workload for workload in driven(search) if workload.qp_type is QpType.UD]) > 2.7
+
+
+def test_a_transport_with_few_runs_is_driven_by_those_of_the_others() -> None:
+    few = iter((1.0, 10.0, 1.0, 10.0))
+    search = taught(lambda w: next(few, None) if w.qp_type is QpType.UD else w.qps)
+    assert decades_of_qps([workload for workload in driven(search) if workload.qp_type is QpType.UD]) > 3.3
 
 
 def test_features_are_positions_and_choices() -> None:
