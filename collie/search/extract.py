@@ -275,7 +275,7 @@ class MfsExtraction:
         It costs little, and what it refutes is no claim that begins anew.
         """
         set_up, space = self._around.set_up(), self._around.space
-        if set_up is None or not self.mfs.conditions:
+        if set_up is None:
             return None
         rehearsed = self._rehearsed[set_up.made_for, self.mfs]
         starts = [*set_up.before[-1:], self._evidence.simplest(self.mfs), set_up.made_for]
