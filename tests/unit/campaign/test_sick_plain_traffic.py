@@ -83,6 +83,15 @@ def test_a_sick_sibling_comes_before_a_suspicion_that_needed_no_bound() -> None:
     assert suspected.record.run < first.found_at_run
 
 
+def test_a_suspicion_that_waits_for_its_sick_sibling_is_confirmed_afterwards() -> None:
+    """The sibling turns out to be sick when the suspicion is taken up, and shows another symptom."""
+    testbed = FakeTestbed((Planted(MANY_SGES, Symptom.COMPLETION_ERRORS), Planted(PLAIN, severity=0.3)))
+    first, second, *_ = found(searched(testbed))
+    assert (first.symptom, is_plain(first)) == (Symptom.PAUSE, True)
+    assert second.symptom is Symptom.COMPLETION_ERRORS
+    assert second.found_at_run < first.found_at_run
+
+
 def test_a_sibling_outside_the_space_is_no_suspicion() -> None:
     space = UD.narrowed({"sge_count": 8}, {})
     sink = searched(FakeTestbed((Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5), Planted(PLAIN))), space)
