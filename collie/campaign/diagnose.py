@@ -11,7 +11,7 @@ Method.
 3. If none cures, the workload has more than one cause. The change that helps most is kept, and the rest begins anew.
 4. The cheapest change that cures is measured again on a new set-up, with values between. The smallest one beyond which
    all cure is the advice. If the change does not cure again, the next cheapest follows.
-5. If every change is wanted, values between follow for the other dimensions that cure, too.
+5. If every change is wanted, all values between follow, and those of the other dimensions that cure, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Batches = Generator[Batch, Sequence[JudgedRun], "Diagnosis"]
 _DEEPEST = 3
 """Limit on causes that are looked for behind each other."""
 _BETWEEN = 2
-"""Number of values that are measured between the present one and one that cures."""
+"""Number of values that are measured between the present one and one that cures, unless every change is wanted."""
 _SWITCH_STEPS = 4
 """Steps that a value without order takes, because it needs code for another operation or another place of memory."""
 _TRANSPORT_STEPS = 8
@@ -190,12 +190,12 @@ def _advised(found: Diagnosis, start: Workload, left: Sequence[_Variant], space:
     while True:
         cures = sorted((each for each in changes if each.cures), key=_expected_steps(space))
         for number, cure in enumerate(cures, start=1):
-            tried = yield from _smaller([cure], start, space)
+            tried = yield from _smaller([cure], start, space, every=every)
             changes = [each for each in changes if each is not cure] + tried
             advised = _smallest(tried)
             if advised is not None:
                 if every:
-                    changes += yield from _smaller(cures[number:], start, space, again=False)
+                    changes += yield from _smaller(cures[number:], start, space, every=every, again=False)
                 ranked = _ranked([*failed, *changes], advised)
                 untried = tuple(dict.fromkeys(each.dimension for each in left))
                 dearer = {each.dimension for each in left if _is_phase(each, start, space)}
@@ -309,13 +309,13 @@ def _rungs(dimension: Ordered, before: int, after: int) -> int:
 
 
 def _smaller(
-    cures: Sequence[Change], start: Workload, space: Space, *, again: bool = True
+    cures: Sequence[Change], start: Workload, space: Space, *, every: bool, again: bool = True
 ) -> Generator[Batch, Sequence[JudgedRun], list[Change]]:
     """Measure changes that cure `again`, and smaller ones of their dimensions. Return them, the largest first."""
     variants: list[_Variant] = []
     for cure in cures:
         name, cured = cure.dimension, cure.run.workload
-        values = _between(space.dimensions[name], start.get(name), cured.get(name))
+        values = _between(space.dimensions[name], start.get(name), cured.get(name), None if every else _BETWEEN)
         own = [_Variant(name, cure.also, cured, cure.steps)] if again else []
         smaller = (_variant(start, space.dimensions[name], value, space) for value in values)
         variants += sorted((*own, *(each for each in smaller if each is not None)), key=lambda each: -each.steps)
@@ -341,16 +341,17 @@ def _expected_steps(space: Space) -> Callable[[Change | _Variant], tuple[float, 
     return steps
 
 
-def _between(dimension: Dimension, now: Any, cured: Any) -> list[Any]:
+def _between(dimension: Dimension, now: Any, cured: Any, most: int | None) -> list[Any]:
+    """Return values between two, at `most` so many."""
     if isinstance(dimension, Vector):
         if len(now) > 1 or len(cured) > 1:
             return []
-        return [(size,) for size in _between(dimension.element, now[0], cured[0])]
+        return [(size,) for size in _between(dimension.element, now[0], cured[0], most)]
     if not isinstance(dimension, Ordered):
         return []
     low, high = sorted((now, cured))
     inside = [step for step in dimension.ladder if low < step < high]
-    count = min(_BETWEEN, len(inside))
+    count = len(inside) if most is None else min(most, len(inside))
     return [inside[(2 * place + 1) * len(inside) // (2 * count)] for place in range(count)]
 
 

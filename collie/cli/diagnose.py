@@ -40,7 +40,7 @@ from collie.wiring import ADAPTERS
 @click.option(
     "--every-change",
     is_flag=True,
-    help="Try changes that are dearer than one that cures, too, and smaller steps of each.",
+    help="Try changes that are dearer than one that cures, too, and each smaller step.",
 )
 @rerun_options("plain values and steps")
 @click.pass_context

@@ -166,6 +166,14 @@ def test_changes_dearer_than_one_that_cures_are_left_out_unless_every_one_is_wan
     assert len({each.qps for each in all_ran} - {2048, PLAIN.qps}) > 0, "smaller steps of the others are tried, too"
 
 
+@pytest.mark.parametrize("needs", [64, 320, 1536, 2048])
+def test_every_change_finds_the_smallest_step_of_each_dimension_that_cures(needs: int) -> None:
+    ladder = SPACE.dimensions["qps"].candidates()
+    found, _ = diagnosed(PLAIN.with_(qps=2048, wqe_batch=8), Planted(at_least(qps=needs, wqe_batch=4)), every=True)
+    advice = {change.dimension: change.run.workload for change in found.changes if change.cures}
+    assert advice["qps"].qps == max(value for value in ladder if value < needs)
+
+
 def test_what_was_left_out_for_its_set_up_is_told_apart() -> None:
     workload = PLAIN.with_(qps=2048, wqe_batch=8, loopback=True, mtu=1024)
     found, _ = diagnosed(workload, Planted(at_least(qps=64, wqe_batch=4)))
