@@ -6,6 +6,7 @@ A command without a reader continues silently, writes its files, and keeps its e
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
@@ -36,8 +37,10 @@ def outlive_readers() -> None:
     sys.stdout, sys.stderr = (_outliving(stream) for stream in (sys.stdout, sys.stderr))
 
 
-def _outliving(stream: TextIO) -> TextIO:
-    if stream is None or stream.isatty():  # closed at start, or a terminal. The end of the terminal ends this process
+def _outliving(stream: TextIO | None) -> TextIO:
+    if stream is None:  # closed at start
+        return open(os.devnull, "w", encoding="utf-8")
+    if stream.isatty():  # the end of the terminal ends this process
         return stream
     try:
         number = stream.fileno()

@@ -48,3 +48,10 @@ def test_a_command_that_never_ends_notices_that_its_reader_is_gone(monkeypatch: 
 )
 def test_an_output_may_be_a_pipe(words: tuple[str, ...], begins: str, tmp_path: Path) -> None:
     assert begins in process(*words, "/dev/stdout", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("words", [("measure", "nsdi22-08"), ("list",), ("subsystem", "show", "F")])
+def test_an_output_may_be_closed_at_start(words: tuple[str, ...], tmp_path: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "collie", *words]
+    done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
