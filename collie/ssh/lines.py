@@ -57,4 +57,5 @@ class Tail:
     def text(self) -> str:
         """Return the last lines, with the unfinished one."""
         partial = self._partial.decode("utf-8", errors="replace")
-        return sanitized("\n".join([*self._lines, partial] if partial else self._lines))
+        lines = [*self._lines, partial] if partial else self._lines
+        return sanitized("\n".join(line.removesuffix("\r") for line in lines))  # ssh ends lines as a terminal does

@@ -217,3 +217,9 @@ def test_the_last_words_of_a_command_steer_no_terminal(here: LocalRemote) -> Non
     tail = Tail()
     tail.feed(b"\x1b]0;owned\x07 no such file\n")
     assert tail.text() == "\ufffd]0;owned\ufffd no such file"
+
+
+def test_the_last_words_of_ssh_end_where_its_lines_end() -> None:
+    tail = Tail()
+    tail.feed(b"ssh: connect to host 127.0.0.1 port 1: Connection refused\r\nlost")
+    assert tail.text() == "ssh: connect to host 127.0.0.1 port 1: Connection refused\nlost"
