@@ -216,7 +216,9 @@ class SearchLoop:
                 await self._judge(lane, *phases.pop(0))
         except (BudgetSpent, LaneLost):
             for _, record, _ in phases:
-                self._measurer.leave_unjudged(lane, record)
+                verdict = self._measurer.leave_unjudged(lane, record)
+                if verdict is not None and verdict.is_anomalous:
+                    self._proposals.again.append(record.workload)  # another pair sees whether it is a suspicion
             raise
         return True
 

@@ -185,14 +185,15 @@ class Measurer:
                 fits = made_for is not None and misfit(sibling, made_for) is None
                 await self.measuring_sibling(lane, workload, on=PhaseOf(made_for) if made_for and fits else None)
 
-    def leave_unjudged(self, lane: Lane, record: RunRecord) -> None:
-        """Announce a recorded run whose verdict no further run can settle."""
+    def leave_unjudged(self, lane: Lane, record: RunRecord) -> Verdict | None:
+        """Announce a recorded run whose verdict no further run can settle, and return the verdict so far."""
         verdict = None
         if isinstance(record.result, Measured):
             verdict = self.judgement.judged(record.workload, record.result.measurement, record.purpose)
         if verdict is not None and record.verdict is None:
             self._store.annotate(record.run, verdict, lane.driven)
         self._announce(lane, record, verdict)
+        return verdict
 
     async def judging_record(self, lane: Lane, record: RunRecord, asked: Symptom | None = None) -> Verdict | None:
         """Judge a recorded run. If the verdict depends on the plain sibling, measure that first.

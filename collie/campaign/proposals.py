@@ -61,7 +61,7 @@ class Proposals:
         """Return a proposal that fits a set-up, or None. The last one that does not is kept for a set-up of its own."""
         other = None
         for _ in range(_PHASE_TRIES):
-            workload = self.again.pop(0) if self.again else self._strategy.ask_on(set_up)
+            workload = self._again_on(set_up) or self._strategy.ask_on(set_up)
             if workload is None:
                 break
             proposal = self._vetted(workload)
@@ -74,6 +74,13 @@ class Proposals:
         if other is not None:
             self._kept.append(other)
         return None
+
+    def _again_on(self, set_up: SetUp) -> Workload | None:
+        """Take the first workload to run again that fits a set-up. The others have set-ups of their own."""
+        fitting = next((each for each in self.again if self._space.misfit(each, set_up.made_for) is None), None)
+        if fitting is not None:
+            self.again.remove(fitting)
+        return fitting
 
     def refuse(self, workload: Workload) -> None:
         """Run a workload no more."""

@@ -169,6 +169,24 @@ def test_phases_before_the_one_in_which_their_pair_is_lost_are_judged_and_announ
     assert all(record.verdict is not None and announced[record.run] == record.verdict for record in measured)
 
 
+def test_what_was_anomalous_before_its_pair_was_lost_is_measured_by_another() -> None:
+    def searched(dies_in: int | None) -> dict[int, RunRecord]:
+        store, (odd, sound) = MemoryStore(HEADER), mortals(2, dies_in)
+        odd.planted, sound.planted = (Planted(LOOPBACK),), ()  # no explanation takes the rest of the budget
+        search([odd, sound], store=store, recipe=replace(RANDOM, phases=4), runs=60)
+        return {record.run: record for record in store.runs()}
+
+    def is_anomalous(record: RunRecord) -> bool:
+        return record.verdict is not None and record.verdict.is_anomalous
+
+    records = searched(None)
+    phases = [record for record in records.values() if record.purpose == "search"]
+    found = next(each for each in phases if is_anomalous(each) and each.run == each.set_up)
+    dies_in = next(each.run for each in phases if each.set_up == found.set_up and each is not found)
+    after = [record for run, record in searched(dies_in).items() if run > dies_in and record.purpose == "search"]
+    assert any(record.workload == found.workload for record in after)
+
+
 def test_pairs_that_do_not_answer_are_lost_where_that_is_allowed() -> None:
     with pytest.raises(HostUnreachable):
         LocalPairs({"one": _Silent(), "two": FakeTestbed()})
