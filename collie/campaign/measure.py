@@ -44,16 +44,12 @@ T = TypeVar("T")
 
 QUALIFY = "qualify"
 """Purpose of runs that compare or check pairs."""
-
 _EXPLAINING = ("extract", "claim", "control")
 """Purposes of runs that vary the messages of one transport again and again, so that its curve pays."""
-
 _SETUP_TRIES = 3
 """Limit on attempts to set up one probe."""
-
 _FAILURES_IN_A_ROW = 5
 """Consecutive failed set-ups after which a pair must prove that it still works."""
-
 _SIBLING_TRIES = 3
 """Limit on runs for one sound reading of a plain sibling."""
 _LINKS_SECONDS = 600.0
