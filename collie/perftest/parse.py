@@ -12,6 +12,7 @@ from collie.errors import UsageError
 from collie.perftest import options as table
 from collie.suggest import did_you_mean, nearest
 from collie.workloads.constraint import VERBS
+from collie.workloads.units import format_count
 from collie.workloads.workload import ATOMIC_BYTES, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
 
 _END_OF_COMMAND = ("&", "|", ";", ">", "2>", "<")
@@ -274,6 +275,11 @@ def _servers(lines: Sequence[_Line]) -> tuple[list[str], bool]:
     loopback = any(line.is_loopback for line in clients)
     if len(clients) > len(remote) + loopback:
         raise UsageError("two clients connect to the same host: add their queue pairs up (-q) in one line")
+    if (alone := len(lines) - len(clients)) > max(1, len(clients)):
+        raise UsageError(
+            f"{alone} lines are servers (they name no host) for {format_count(len(clients), 'client')}: add the queue "
+            "pairs of one host up (-q) in one line, or give each server's client, too"
+        )
     if len(remote) > 2:
         raise UsageError(f"these lines run between more than two hosts ({', '.join(remote)}): write a workload file")
     return remote, loopback

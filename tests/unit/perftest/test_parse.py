@@ -113,6 +113,8 @@ def test_lines_of_one_moment_make_one_workload() -> None:
         (["ib_write_bw a b"], "names one server at most"),
         (["ib_write_bw -q 8", "ib_write_bw -q 9 b"], "differ in qps"),
         (["ib_write_bw b", "ib_write_bw -p 9 b"], "two clients connect to the same host"),
+        (["ib_write_bw -p 8", "ib_write_bw -p 9"], "2 lines are servers (they name no host) for 0 clients"),
+        (["ib_write_bw -p 8", "ib_write_bw -p 9", "ib_write_bw -p 9 b"], "they name no host) for 1 client: "),
         (["ib_write_bw b", "ib_write_bw c", "ib_write_bw d"], "more than two hosts"),
         ([], "no perftest line"),
     ],
