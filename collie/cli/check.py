@@ -13,6 +13,9 @@ from collie.cli.base import CollieCommand
 from collie.cli.complete import content
 from collie.cli.named import KNOWN, Named
 from collie.cli.options import (
+    SAFETY_PARAMETERS,
+    TESTBED_PARAMETERS,
+    given_options,
     noise_seed_option,
     print_json,
     print_safety,
@@ -29,6 +32,8 @@ from collie.wiring import ADAPTERS
 from collie.workloads.application import Application
 
 APPLICATION = Named(content(ContentKind.APPLICATION))
+
+_OF_RUNS = {"seed", *SAFETY_PARAMETERS, *TESTBED_PARAMETERS} - {"subsystem"}  # which also chooses the anomalies
 
 
 @click.command("check", cls=CollieCommand)
@@ -70,8 +75,8 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
     """
     if not names and not lines:
         raise UsageError("name an application or a workload, or paste a command line after --perftest")
-    if options["hosts"] and not options["measure"]:
-        raise UsageError("--hosts is where examples run; give --measure with it")
+    if not options["measure"] and (unused := given_options(ctx, _OF_RUNS)):
+        raise UsageError(f"{', '.join(unused)}: only for the runs of examples; give --measure with it")
     compared = known_anomalies(ADAPTERS, options["against"], options["subsystem"])
     asked: list[tuple[Application, tuple[str, ...]]] = [
         (application_named(ADAPTERS, name, options["space"]), ()) for name in names

@@ -109,6 +109,7 @@ testbed_options = together(
     ),
     format_option,
 )
+TESTBED_PARAMETERS = frozenset({"hosts", "subsystem", "settings", "noise", "flaky", "outliers", "drift"})
 
 safety_options = together(
     click.option(
@@ -331,14 +332,15 @@ def textfile(path: str | None) -> Path | None:
     return Path(path)
 
 
+def given_options(ctx: click.Context, parameters: Collection[str]) -> list[str]:
+    """Return the options of the command line that set one of the parameters."""
+    given = [option for option in ctx.command.params if option.name in parameters]
+    return [each.opts[0] for each in given if ctx.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE]
+
+
 def refuse_fixed(ctx: click.Context, free: Collection[str]) -> None:
     """Refuse options that a resumed campaign cannot change: all but the parameters in `free`."""
-    given = [
-        option.opts[0]
-        for option in ctx.command.params
-        if option.name not in free and ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
-    ]
-    if given:
+    if given := given_options(ctx, ctx.params.keys() - free):
         raise UsageError(f"--resume uses the options that the campaign began with; leave out {', '.join(given)}")
 
 

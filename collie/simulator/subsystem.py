@@ -168,7 +168,7 @@ class SubsystemFile(Subsystem):
             try:
                 settings[name].changes(option)
             except ValueError as error:
-                raise UsageError(f"setting {name}: {error}") from None
+                raise UsageError(f"subsystem {self.name}, setting {name}: {error}") from None
             settings[name] = settings[name].model_copy(update={"value": option})
         return self.model_validate({**self.model_dump(), "settings": settings})
 

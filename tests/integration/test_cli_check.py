@@ -101,7 +101,12 @@ def test_a_hit_whose_example_runs_normally_does_not_count(capsys: pytest.Capture
         (["rpc-library", "--against", "nsdi99"], "known: nsdi22"),
         (["rpc-library", "--subsystem", "Z"], "no subsystem has this name"),
         (["rpc-library", "--space", "soft-roce"], "qps 128 is out of range; 1 to 64"),
-        (["rpc-library", "--hosts", "lab"], "give --measure with it"),
+        (["rpc-library", "--hosts", "lab"], "--hosts: only for the runs of examples; give --measure with it"),
+        (
+            ["rpc-library", "--set", "acs=disabled", "--seed", "1", "--noise", "0", "--max-rate", "1Gbit/s"],
+            "--seed, --max-rate, --set, --noise: only for the runs of examples; give --measure with it",
+        ),
+        (["rpc-library", "--flaky", "all=0.5", "--shared-port"], "--shared-port, --flaky: only for the runs"),
         (["--perftest", "ib_write_lat"], "ib_write_lat"),
         (["--perftest", "ib_write_bw -s 8388608 -q 64", "--space", "soft-roce"], "at most 128 MiB"),
     ],
@@ -111,6 +116,15 @@ def test_what_cannot_be_checked_is_refused(words: list[str], said: str, capsys: 
 
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_a_setting_that_an_example_cannot_have_is_refused_with_its_subsystem(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = collie(capsys, "check", "rpc-library", "--measure", "--set", "firmware=22.31")
+
+    assert (code, out) == (2, "")
+    assert "subsystem H, setting firmware: '22.31' is no option; one of 216.2" in err
 
 
 def test_a_space_may_be_an_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
