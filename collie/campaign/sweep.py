@@ -103,6 +103,17 @@ class Sweep:
     points: tuple[Point, ...]
     refused: Mapping[tuple[Any, Any], str]
 
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The dimensions of the axes."""
+        return (self.x.dimension,) if self.y is None else (self.x.dimension, self.y.dimension)
+
+    @property
+    def traffic(self) -> str:
+        """Transport and operation, such as `RC WRITE`, without the one that an axis varies."""
+        kept = (str(self.base.get(name)) for name in ("qp_type", "opcode") if name not in self.dimensions)
+        return " ".join(kept) or "traffic"
+
     def with_points(self, points: Sequence[Point]) -> Sweep:
         """Return the sweep with further points, whose y are values of the axis."""
         return _sweep(self.x, self.y, self.base, (*self.points, *points), self.refused)

@@ -166,8 +166,7 @@ def _write(swept: Swept, path: Path, against: SweepRecord | None) -> None:
             text = io.StringIO(newline="")
             writer = csv.writer(text, lineterminator="\n")
             found = swept.sweep
-            axes = [found.x.dimension, *([found.y.dimension] if found.y is not None else [])]
-            writer.writerow([*axes, *_COLUMNS])
+            writer.writerow([*found.dimensions, *_COLUMNS])
             for point in found.points:
                 places = [point.x, *([point.y] if found.y is not None else [])]
                 writer.writerow([*map(_cell, places), *(getattr(point, name) for name in _COLUMNS)])

@@ -87,6 +87,23 @@ def test_ctrl_c_says_how_to_go_on_if_points_are_kept() -> None:
     assert run([*words, "--resume"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("axes", "names", "traffic"),
+    [
+        (["--x", "opcode"], "opcode", "RC"),
+        (["--x", "mtu=1024,4096", "--y", "opcode=READ"], "mtu and opcode", "RC"),
+        (["--x", "qp_type=RC,UC"], "qp_type", "WRITE"),
+        (["--x", "opcode=WRITE,SEND", "--y", "qp_type=RC,UC"], "opcode and qp_type", "traffic"),
+    ],
+)
+def test_a_title_names_no_value_of_an_axis(
+    axes: list[str], names: str, traffic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sweep", *axes, "-o", "a.svg"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"{traffic} over {names} on simulated subsystem F"
+    assert f">{traffic} on simulated subsystem F</text>" in Path("a.svg").read_text()
+
+
 def test_two_sweeps_are_overlaid(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*QPS, "-o", "before.svg"]) == 0
     assert (

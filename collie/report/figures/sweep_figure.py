@@ -72,7 +72,7 @@ def _figure(swept: Swept, against: SweepRecord | None) -> Figure:
     axes.xaxis.set_ticks([place for place, _ in major], labels=[label for _, label in major])
     axes.xaxis.set_ticks(minor, minor=True)
     axes.set_xlabel(found.x.dimension, fontweight="bold")
-    title = f"{found.base.qp_type} {found.base.opcode} on {swept.testbed}"
+    title = f"{found.traffic} on {swept.testbed}"
     if against is not None:
         title += f", dashed: {against.testbed} ({against.path.name})"
     axes.set_title(title, loc="left", fontsize=9, fontweight="bold", parse_math=False)

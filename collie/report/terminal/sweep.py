@@ -23,12 +23,12 @@ def render_sweep(swept: Swept) -> str:
 def title(swept: Swept) -> str:
     """Name a sweep: `RC WRITE over qps on simulated subsystem F`."""
     found = swept.sweep
-    return f"{found.base.qp_type} {found.base.opcode} over {' and '.join(_axes(found))} on {swept.testbed}"
+    return f"{found.traffic} over {' and '.join(found.dimensions)} on {swept.testbed}"
 
 
 def heads(found: Sweep) -> tuple[str, ...]:
     """Return the heads of the columns of `rows`."""
-    return (*reversed(_axes(found)), *_HEADS)
+    return (*reversed(found.dimensions), *_HEADS)
 
 
 def rows(found: Sweep) -> list[tuple[str, ...]]:
@@ -39,10 +39,6 @@ def rows(found: Sweep) -> list[tuple[str, ...]]:
 def cliffs(found: Sweep) -> list[str]:
     """Return the cliffs in words."""
     return [_told(found, cliff) for cliff in found.cliffs()]
-
-
-def _axes(found: Sweep) -> list[str]:
-    return [found.x.dimension] + ([found.y.dimension] if found.y is not None else [])
 
 
 def _lines(swept: Swept) -> Iterator[Line]:
