@@ -45,6 +45,7 @@ class SweepChoice:
         fixed: dimensions that keep their value where others would follow an axis.
         halvings: how often the place of a cliff is halved.
         record: the JSON file with every point.
+        resume: do not repeat the points that the record has.
         against: another sweep that the figure shows, too.
     """
 
@@ -54,6 +55,7 @@ class SweepChoice:
     fixed: tuple[str, ...]
     halvings: int
     record: Path
+    resume: bool = False
     against: Path | None = None
 
 
@@ -99,7 +101,7 @@ class SweepRecord:
 def run_sweep(
     adapters: Adapters, choice: SearchChoice, wanted: SweepChoice, earlier: SweepRecord | None, sink: ProgressSink
 ) -> Swept:
-    """Sweep a workload, and write the record after every few points. Points of an `earlier` record are not repeated.
+    """Sweep a workload, and write the record after every few points. An `earlier` record is not that of another sweep.
 
     Raises:
         UsageError: the axes are none of the space, the earlier record is of another sweep, or no point can run.
@@ -110,10 +112,9 @@ def run_sweep(
         about = _about(adapters, session, choice, wanted)
         if earlier is not None and earlier.about != about:
             other = next(key for key in about if about[key] != earlier.about.get(key))
-            raise UsageError(
-                f"{earlier.path} is of another sweep (another {other}); leave --resume out, or name another -o"
-            )
-        known = {_key(point.x, point.y): point for point in earlier.points if point.is_judged} if earlier else {}
+            raise UsageError(f"{earlier.path} is of another sweep (another {other}); name another file with -o")
+        kept = earlier.points if earlier is not None and wanted.resume else ()
+        known = {_key(point.x, point.y): point for point in kept if point.is_judged}
         batches = sweep(wanted.base, x, y, session.space, wanted.fixed, wanted.halvings)
         found = _driven(session, batches, known, lambda points: _write(wanted.record, _document(about, points)))
         if not found.points:

@@ -83,15 +83,22 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     paths = _paths(options)
     against = _against(options, paths)
     record = next((path for path in paths if path.suffix.lower() == ".json"), paths[0].with_suffix(".json"))
-    earlier = _earlier(record, resume=options["resume"])
+    earlier = _earlier(record, options)
     given = cases.workload_given(ADAPTERS, options["name"], options["line"])
     choice = rerun_choice(given.choice or SearchChoice(), ctx)
     fixes = fixed_values(options["fixes"])
     base = given.load(inputs.narrowed_space_of(ADAPTERS, choice)).with_(**fixes)
     wanted = SweepChoice(
-        options["x"], options["y"], base, tuple(fixes), options["halvings"], record, against.path if against else None
+        options["x"],
+        options["y"],
+        base,
+        tuple(fixes),
+        options["halvings"],
+        record,
+        options["resume"],
+        against.path if against else None,
     )
-    before = _version(record) if earlier is None else None  # without --resume it is of another sweep
+    before = None if options["resume"] else _version(record)  # without --resume it is of an earlier sweep
     try:
         with ConsoleProgress() as progress:
             swept = run_sweep(ADAPTERS, choice, wanted, earlier, progress)
@@ -140,10 +147,11 @@ def _against(options: dict[str, Any], paths: list[Path]) -> SweepRecord | None:
     return other
 
 
-def _earlier(record: Path, *, resume: bool) -> SweepRecord | None:
-    if not resume:
+def _earlier(record: Path, options: dict[str, Any]) -> SweepRecord | None:
+    """Return the sweep on record that this one goes on with or, unless -o names the file, must not replace."""
+    if not options["resume"]:
         require_writable("-o", record)
-        return None
+        return None if options["paths"] or not record.exists() else read_sweep(record)
     if not record.exists():
         raise UsageError(f"there is no {record} to go on with; leave --resume out, or name the -o of that sweep")
     return read_sweep(record)

@@ -198,6 +198,19 @@ def test_a_record_of_another_sweep_is_not_gone_on_with(capsys: pytest.CaptureFix
     assert "a.json is no record of a sweep" in capsys.readouterr().err
 
 
+def test_another_sweep_is_replaced_only_if_its_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", "--x", "qps=1,2"]) == 0
+    assert run(["sweep", "--x", "qps=1,2"]) == 0, "it is the same sweep"
+    kept = Path("sweep-qps.json").read_bytes(), Path("sweep-qps.svg").read_bytes()
+    for more in ([], ["--resume"]):
+        assert run(["sweep", "--x", "qps=1,4", *more]) == 2
+        said = "sweep-qps.json is of another sweep (another x); name another file with -o"
+        assert said in capsys.readouterr().err
+    assert (Path("sweep-qps.json").read_bytes(), Path("sweep-qps.svg").read_bytes()) == kept
+    assert run(["sweep", "--x", "qps=1,4", "-o", "sweep-qps.svg"]) == 0
+    assert Path("sweep-qps.json").read_bytes() != kept[0]
+
+
 def test_normal_points_are_near_their_bound_and_a_failed_set_up_is_tried_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
