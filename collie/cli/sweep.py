@@ -102,13 +102,13 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     try:
         with ConsoleProgress() as progress:
             swept = run_sweep(ADAPTERS, choice, wanted, earlier, progress)
+        for path in paths:
+            _write(swept, path, against)
     except KeyboardInterrupt:
         kept = f"; {record} keeps the points so far, repeat the command with --resume to go on"
         text = f"interrupted{kept if _version(record) != before else ''}"
         print_error(text, INTERRUPTED, as_json=options["output"] == "json")
         return INTERRUPTED
-    for path in paths:
-        _write(swept, path, against)
     if options["output"] == "json":
         print_json(as_json(swept.sweep, swept.about))
     else:

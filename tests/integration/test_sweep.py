@@ -87,6 +87,26 @@ def test_ctrl_c_says_how_to_go_on_if_points_are_kept() -> None:
     assert run([*words, "--resume"]) == 0
 
 
+def test_ctrl_c_while_figures_are_drawn_says_how_to_go_on() -> None:
+    figures = [f"{number}.png" for number in range(9)]  # time enough for the signal
+    words = ["sweep", "--x", "qps=1,2", "-o", "a.json", *(word for name in figures for word in ("-o", name))]
+    sweep = subprocess.Popen(
+        [sys.executable, "-m", "collie", *words], stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
+    deadline = time.monotonic() + 60
+    while not Path(figures[0]).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    sweep.send_signal(signal.SIGINT)
+    _, stderr = sweep.communicate(timeout=30)
+    assert sweep.returncode == 130
+    said = "interrupted; a.json keeps the points so far, repeat the command with --resume to go on"
+    assert stderr.splitlines()[-1] == said
+    assert not Path(figures[-1]).exists()
+    assert run([*words, "--resume"]) == 0
+    assert Path(figures[-1]).exists()
+
+
 @pytest.mark.parametrize(
     ("axes", "names", "traffic"),
     [
