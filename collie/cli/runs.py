@@ -24,6 +24,9 @@ from collie.report.terminal.runs import run_rows, runs_table, write_csv
 from collie.store.codec import dumps
 from collie.store.exports import run_line
 from collie.wiring import ADAPTERS
+from collie.workloads.units import format_count
+
+_SUFFIXES = {f".{form}": form for form in ("json", "jsonl", "csv")}
 
 
 @click.command("runs", cls=CollieCommand)
@@ -31,22 +34,23 @@ from collie.wiring import ADAPTERS
 @click.option(
     "--format",
     "output",
-    type=click.Choice(["text", "json", "jsonl", "csv"]),
-    default="text",
-    help="A table; one object; an object per line, as in results.jsonl; a spreadsheet.",
+    type=click.Choice(["text", *_SUFFIXES.values()]),
+    help="A table; one object; an object per line, as in results.jsonl; a spreadsheet.  [default: as FILE ends, "
+    "else text]",
 )
 @click.option("--last", type=click.IntRange(min=1), help="Only the last N runs.  [default: 20 for text, else all]")
 @click.option("-o", "--output", "path", metavar="FILE", help="Output file.  [default: standard output]")
-def command(campaign: str, output: str, last: int | None, path: str | None) -> int:
+def command(campaign: str, output: str | None, last: int | None, path: str | None) -> int:
     """List the runs of a campaign, even while it runs: workload, measurement and verdict.
 
     \b
     collie runs campaigns/one
-    collie runs campaigns/one --format csv -o runs.csv
+    collie runs campaigns/one -o runs.csv
     collie runs campaigns/one --format jsonl | jq .verdict.outcome
     """
     directory = existing_campaign(campaign)
     require_writable("-o", Path(path) if path else None)
+    output = output or _SUFFIXES.get(Path(path or "").suffix.lower(), "text")
     with ADAPTERS.records.read(directory) as store, _target(path) as file:
         skipped = max(0, store.tally().runs - last) if last else 0
         if output in {"json", "jsonl"}:
@@ -59,8 +63,11 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
             write_csv(islice(rows, skipped, None), file)
         else:
             console = Console(file=file, markup=False, emoji=False, highlight=False, soft_wrap=True)
-            for line in runs_table(deque(rows, last or 20), console.width if file.isatty() else None):
+            shown = deque(rows, last or 20)
+            for line in runs_table(shown, console.width if file.isatty() else None):
                 console.print(line)
+            if len(shown) < (runs := store.tally().runs):
+                console.print(f"the last {len(shown)} of {format_count(runs, 'run')}")
     return 0
 
 

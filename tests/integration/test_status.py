@@ -211,6 +211,27 @@ def test_measurements_are_told_from_set_ups(capsys: pytest.CaptureFixture[str]) 
     assert [(line["run"], line["set_up"], line["phase"]) for line in lines] == [(4, 2, 3), (5, 5, 1)]
 
 
+def test_a_file_of_runs_has_the_format_of_its_name_and_a_table_says_what_it_leaves_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    campaigns.begin(ADAPTERS, SearchChoice(budget="5runs"), Path("one")).close()
+    with SqliteStore.open(Path("one")) as store:
+        for number in range(1, 26):
+            store.add_run(measured(number))
+    for name in ("all.csv", "all.json", "all.JSONL", "table.txt"):
+        assert run(["runs", "one", "-o", name]) == 0
+    with Path("all.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 25
+    assert len(json.loads(Path("all.json").read_text())["runs"]) == 25
+    assert len([json.loads(line) for line in Path("all.JSONL").read_text().splitlines()]) == 25
+    assert run(["runs", "one"]) == 0
+    table = capsys.readouterr().out
+    assert table == Path("table.txt").read_text()
+    assert table.splitlines()[-1] == "the last 20 of 25 runs"
+    assert run(["runs", "one", "--last", "25", "--format", "text", "-o", "chosen.csv"]) == 0
+    assert len(Path("chosen.csv").read_text().splitlines()) == 26, "a head, and nothing is left out"
+
+
 def test_a_search_says_on_how_many_set_ups_it_measured(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.yaml").write_text("strategy: guided\nphases: 8\n")
     words = ["search", "--seed", "1", "--recipe", "mine.yaml", "--budget", "40runs", "--campaign", "one"]
