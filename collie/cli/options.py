@@ -354,6 +354,8 @@ def require_writable(option: str, path: Path | None) -> None:
     """Refuse a file that cannot be written, before hours of work are lost. No directory is made."""
     if path is None:
         return
+    if str(path) == "-":
+        raise UsageError(f"{option} - is no file; name /dev/stdout for standard output")
     _require_folder(option, path)
     if os.path.isdir(path):
         raise UsageError(f"{option} {path} is a directory; name a file")

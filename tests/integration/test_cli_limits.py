@@ -94,3 +94,22 @@ def test_a_reproduction_whose_pause_budget_is_spent_reports_its_runs(tmp_path: P
     assert 0 < len(found["verdicts"]) < 50
     assert found["ended_by"] == "the pause budget is spent"
     assert "not all runs were made: the pause budget is spent" in collie(*words, cwd=tmp_path, status=3).stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "one", "-o"],
+        ["runs", "one", "-o"],
+        ["export", "nsdi22-08", "-o"],
+        ["fleet", "-o"],
+        ["gate", "--baseline", "one", "--junit"],
+        ["gate", "--baseline", "one", "--markdown"],
+    ],
+)
+def test_no_output_is_named_as_a_dash(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "campaign.sqlite").touch()
+    refused = collie(*words, "-", cwd=tmp_path, status=2)
+    assert refused.stderr == f"collie: {words[-1]} - is no file; name /dev/stdout for standard output\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
