@@ -252,6 +252,10 @@ class Space:
                 raise ValueError(wrong)
         for name, limit in at_most.items():
             dimension = dimensions.get(name)
+            if name in fix:
+                raise ValueError(
+                    f"{name} is fixed to {format_value(fix[name])} and has nothing to limit; leave one out"
+                )
             if not isinstance(dimension, Ordered | Vector):
                 raise ValueError(f"space {self.name} has no ordered dimension {name!r} to limit")
             dimensions[name] = dimension.limited(limit)

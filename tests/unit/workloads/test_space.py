@@ -86,6 +86,7 @@ def test_narrowing_fixes_and_limits() -> None:
         ({"qps": 30000}, {}, "out of range"),
         ({}, {"qps": 0}, "leaves nothing"),
         ({}, {"opcode": 4}, "no ordered dimension"),
+        ({"qps": 64}, {"qps": 32}, "qps is fixed to 64 and has nothing to limit; leave one out"),
     ],
 )
 def test_narrowing_refuses_what_is_not_there(fix: dict[str, object], limit: dict[str, int], message: str) -> None:
