@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from collie.app.adapters import Adapters
-from collie.app.inputs import narrowed_space_of, recipe_of
+from collie.app.inputs import narrowed_space_of, pruned_space_of, recipe_of
 from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import SafetyRecord
@@ -23,6 +23,7 @@ from collie.ports import ProgressSink, SetupFailed
 from collie.untrusted import read_json
 from collie.workloads.space import Space
 from collie.workloads.sweep import Axis, parsed_axis
+from collie.workloads.units import format_value
 from collie.workloads.workload import Workload, render
 
 _AT_ONCE = 16
@@ -106,9 +107,10 @@ def run_sweep(
     Raises:
         UsageError: the axes are none of the space, the earlier record is of another sweep, or no point can run.
     """
-    _axes(narrowed_space_of(adapters, choice), wanted)  # wrong axes are refused before any host is contacted
+    _axes_on(adapters, choice, wanted)  # wrong axes are refused before any host is contacted
     with open_session(adapters, choice, sink) as session:
-        x, y = _axes(session.space, wanted)
+        able = replace(choice, capabilities=choice.capabilities or session.testbed.capabilities)
+        x, y = _axes_on(adapters, able, wanted)
         about = _about(adapters, session, choice, wanted)
         if earlier is not None and earlier.about != about:
             other = next(key for key in about if about[key] != earlier.about.get(key))
@@ -123,6 +125,17 @@ def run_sweep(
         _write(wanted.record, as_json(found, about))
         runs, seconds = session.runs, session.elapsed_seconds
     return Swept(found, about, runs, seconds, session.safety)
+
+
+def _axes_on(adapters: Adapters, choice: SearchChoice, wanted: SweepChoice) -> tuple[Axis, Axis | None]:
+    x, y = _axes(narrowed_space_of(adapters, replace(choice, capabilities=None)), wanted)
+    space, dropped = pruned_space_of(adapters, choice)
+    lost = {x.field, *([y.field] if y is not None else [])}.difference(space.dimensions)
+    for drop in dropped:
+        if drop.dimension in lost:
+            only = format_value(space.base.get(drop.dimension))
+            raise UsageError(f"{drop.dimension} is {only} on this testbed and does not vary: {drop.reason}")
+    return _axes(space, wanted)
 
 
 def _axes(space: Space, wanted: SweepChoice) -> tuple[Axis, Axis | None]:

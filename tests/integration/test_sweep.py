@@ -149,6 +149,12 @@ def test_two_sweeps_are_overlaid(capsys: pytest.CaptureFixture[str]) -> None:
             ["--x", "message_bytes=64KiB", "--fix", "qp_type=UD", "--fix", "opcode=SEND"],
             "no point of this sweep can run",
         ),
+        (["--x", "rail", "--space", "many-hosts"], "has no dimension 'rail' for an axis; did you mean 'rails'?"),
+        (
+            ["--x", "requesters=1..4", "--space", "many-hosts"],
+            "requesters is 1 on this testbed and does not vary: the simulator has two hosts",
+        ),
+        (["--x", "qps", "--y", "rails", "--space", "many-hosts"], "rails is 1 on this testbed and does not vary"),
         (["--x", f"qps={','.join(map(str, range(1, 1502)))}", "--y", "opcode=WRITE,READ"], "more than 2000 points"),
     ],
 )
