@@ -41,14 +41,15 @@ class _Adapters:
         from collie.content.anomalies import load_reference, load_references
         from collie.content.applications import is_application, load_application, names_application
         from collie.content.catalogs import find_catalog, load_catalog
-        from collie.content.fields import load_workload
         from collie.content.inventory import load_inventory
         from collie.content.locate import ContentKind, available, find
         from collie.content.recipes import load_recipe
-        from collie.content.spaces import load_space
+        from collie.content.spaces import load_space, varied_in
+        from collie.content.workload import load_workload
 
         return Content(
             space=load_space,
+            varied_in=varied_in,
             recipe=load_recipe,
             reference=load_reference,
             references=load_references,

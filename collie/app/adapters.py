@@ -43,12 +43,14 @@ class Content:
     """Readers of the files that operators and vendors edit. Readers raise `ContentError` for a wrong or absent file.
 
     Attributes:
+        varied_in: returns the names of the spaces in which a dimension varies.
         application: takes a name or path, a space to replace the file's, and a default space for files that name none.
         prototype: returns workload, symptom (None if the file has no readings) and remarks.
         find_catalog: returns None if the driver has no catalog.
     """
 
     space: Callable[[str], Space]
+    varied_in: Callable[[str], Sequence[str]]
     recipe: Callable[[str], Recipe]
     reference: Callable[[str], ReferenceAnomaly]
     references: Callable[[str], tuple[ReferenceAnomaly, ...]]

@@ -82,10 +82,10 @@ def workload_of_perftest(line: str, space: Space) -> Workload:
     return reading.workload
 
 
-def with_values(workload: Workload, values: Mapping[str, Any], space: Space) -> Workload:
+def with_values(adapters: Adapters, workload: Workload, values: Mapping[str, Any], space: Space) -> Workload:
     """Return a workload with other values. Raises `UsageError` if the space does not hold it then."""
     changed = workload.with_(**values)
-    if wrong := space.complaints(changed):
+    if wrong := space.complaints(changed, adapters.content.varied_in):
         raise UsageError("--fix: " + "; ".join(complaint for _, complaint in wrong))
     return changed
 

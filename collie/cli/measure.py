@@ -68,7 +68,7 @@ def command(
     space = inputs.narrowed_space_of(ADAPTERS, choice)
     asked = [each.load(space) for _, each in named] + [cases.workload_of_perftest(line, space) for line in lines]
     if values := fixed_values(fixes):
-        asked = [cases.with_values(each, values, space) for each in asked]
+        asked = [cases.with_values(ADAPTERS, each, values, space) for each in asked]
     with sessions.open_session(ADAPTERS, choice, Silence()) as session:
         catalog = session.testbed.info.catalog
         measured = session.measure_all(asked, phases) if len(asked) > 1 else [session.measure(asked[0])]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from collie.content.document import Document, Location, read_document
-from collie.errors import ContentError, Problem, Problems
-from collie.workloads.constraint import VERBS, Constraint
+from collie.content.document import Document, Location
+from collie.errors import Problem
+from collie.workloads.constraint import Constraint
 from collie.workloads.parse import parse_value, unknown_key
-from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
 
 
@@ -68,21 +66,3 @@ def read_workload(
             place = max(stated, key=lambda location: document.line(*location), default=at)
             problems.append(document.problem(complaint, *place))
     return None if len(problems) > before else base.with_(**values)
-
-
-def load_workload(path: Path | str, space: Space | None = None) -> Workload:
-    """Read a workload file.
-
-    `space` gives plain values, ranges and limits. Without it, only combinations that no device can run are refused.
-    """
-    document = read_document(Path(path), str(path))
-    problems = Problems()
-    base = space.base if space else Workload()
-    constraints = space.constraints if space else VERBS
-    workload = read_workload(document, (), base, constraints, problems)
-    if space and workload:
-        for field, complaint in space.complaints(workload):
-            problems.append(document.problem(complaint, field))
-    if problems or workload is None:
-        raise ContentError(problems)
-    return workload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import Field
 from collie.content.dimensions import read_dimension
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_fields
-from collie.content.locate import ContentKind, find
+from collie.content.locate import ContentKind, available, find
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
 from collie.workloads.constraint import HostLimits
@@ -46,6 +47,15 @@ class _SpaceFile(Strict):
 def load_space(name_or_path: str) -> Space:
     """Read a space."""
     return _load(find(ContentKind.SPACE, name_or_path), ())
+
+
+def varied_in(dimension: str) -> list[str]:
+    """Return the names of the available spaces in which a dimension varies."""
+    found = []
+    for name in available(ContentKind.SPACE):
+        with suppress(ContentError):  # of a space that nobody asked for
+            found += [name] if dimension in load_space(name).dimensions else []
+    return found
 
 
 def _load(path: Path, above: tuple[Path, ...]) -> Space:

@@ -121,8 +121,13 @@ class Space:
         """Return the decimal logarithm of the number of workloads, before constraints."""
         return math.fsum(math.log10(dimension.size()) for dimension in self.dimensions.values())
 
-    def complaints(self, workload: Workload) -> list[tuple[str, str]]:
-        """Return (dimension, fault) for everything that keeps a workload out."""
+    def complaints(
+        self, workload: Workload, varied_in: Callable[[str], Iterable[str]] = lambda _name: ()
+    ) -> list[tuple[str, str]]:
+        """Return (dimension, fault) for everything that keeps a workload out.
+
+        `varied_in` names other spaces in which a dimension varies, for the fault that it does not.
+        """
         found = [
             (name, wrong)
             for name, dimension in self.dimensions.items()
@@ -131,7 +136,9 @@ class Space:
         for name in FIELD_NAMES:
             if name not in self.dimensions and workload.get(name) != self.base.get(name):
                 fixed = f"{name} is {format_value(self.base.get(name))} in space {self.name}"
-                found.append((name, f"{fixed} and does not vary; --space names one where it does"))
+                others = ", ".join(varied_in(name))
+                remedy = f"--space names one where it does{': ' if others else ''}{others}"
+                found.append((name, f"{fixed} and does not vary; {remedy}"))
         return found + self.violations(workload)
 
     def violations(self, workload: Workload) -> list[tuple[str, str]]:

@@ -9,10 +9,10 @@ import pytest
 
 from collie.content.catalogs import load_catalog
 from collie.content.document import parse_document, read_document
-from collie.content.fields import load_workload
 from collie.content.inventory import load_inventory
 from collie.content.prototype import load_point
 from collie.content.spaces import load_space
+from collie.content.workload import load_workload
 from collie.errors import ContentError, InventoryError, Problem, Problems
 from collie.inventory.hosts import Inventory, check_ip_address, check_jump
 

@@ -17,10 +17,10 @@ from hypothesis import given, settings, strategies as st
 from collie.content.anomalies import load_reference
 from collie.content.applications import load_application
 from collie.content.catalogs import load_catalog
-from collie.content.fields import load_workload
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
+from collie.content.workload import load_workload
 from collie.errors import ContentError
 from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.feature import FEATURE_NAMES

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from collie.content.fields import load_workload
 from collie.content.spaces import load_space
+from collie.content.workload import load_workload
 from collie.errors import ContentError
 from collie.workloads.workload import Opcode, QpType, Workload, render
 
@@ -37,9 +37,11 @@ def test_fields_left_out_are_plain(tmp_path: Path) -> None:
 
 def test_a_space_checks_ranges_limits_and_what_varies(tmp_path: Path) -> None:
     assert complaints(write(tmp_path, "qps: 8\nsge_count: 32\n")) == [(2, "sge_count 32 is out of range; 1 to 16")]
+    does_not_vary = "space nsdi22 and does not vary; --space names one where it does"
     assert complaints(write(tmp_path, "fence: true\n")) == [
-        (1, "fence is false in space nsdi22 and does not vary; --space names one where it does")
+        (1, f"fence is false in {does_not_vary}: soft-roce, soft-roce-load, soft-roce-verbs")
     ]
+    assert complaints(write(tmp_path, "huge_pages: true\n")) == [(1, f"huge_pages is false in {does_not_vary}")]
     assert complaints(write(tmp_path, "qps: 1000\nmrs_per_qp: 1000\n")) == [
         (2, "1000 qps x 1000 mrs_per_qp = 1000000 memory regions; at most 200000")
     ]

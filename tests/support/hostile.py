@@ -34,13 +34,13 @@ from collie.content.anomalies import load_reference
 from collie.content.applications import load_application
 from collie.content.catalogs import load_catalog
 from collie.content.document import read_document
-from collie.content.fields import load_workload
 from collie.content.inventory import load_inventory
 from collie.content.locate import content_roots
 from collie.content.prototype import load_point
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
+from collie.content.workload import load_workload
 from collie.counters.catalog import Catalog
 from collie.errors import CollieError
 from collie.hosts.answers import ANSWERS
