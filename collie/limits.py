@@ -34,6 +34,17 @@ class Limits:
         return {**handler(source), **{name: limit for name, limit in stated.items() if limit is not None}}
 
 
+@dataclass(frozen=True, slots=True)
+class ReadBy:
+    """Function that turns what a file says into the field's value, or raises a `ValueError` with the remedy."""
+
+    read: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        function = {"type": "no-info", "function": self.read}
+        return {"type": "function-before", "function": function, "schema": handler(source)}
+
+
 Ratio = Annotated[float, Limits(gt=0, lt=1)]
 Factor = Annotated[float, Limits(ge=1, allow_inf_nan=False)]
 Positive = Annotated[float, Limits(gt=0, allow_inf_nan=False)]

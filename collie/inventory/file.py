@@ -22,10 +22,13 @@ from collie.inventory.hosts import (
     check_program,
     endpoint_name,
     host_of,
+    number_or_text,
+    read_rate,
     word,
 )
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.limits import Positive
+from collie.workloads.units import parse_rate, parse_seconds
 
 HostName = Annotated[str, AfterValidator(word("host name for an inventory"))]
 DeviceName = Annotated[str, AfterValidator(word("name for a device"))]
@@ -137,17 +140,33 @@ class HostEntry(BaseModel):
         return self
 
 
+def _seconds(given: float | str) -> float:
+    return parse_seconds(number_or_text(given))
+
+
+def _milliseconds(given: float | str) -> float:
+    number = number_or_text(given)
+    return 1e3 * parse_seconds(number) if isinstance(number, str) else number
+
+
+def _gigabits(given: float | str) -> float:
+    number = number_or_text(given)
+    return read_rate(parse_rate(number) * (1.0 if isinstance(number, str) else 1e9)) / 1e9
+
+
 class SafetyEntry(BaseModel):
-    """The section `safety:`. Null lifts a limit. It is no `SafetyLimits`, because the units differ."""
+    """The section `safety:`. Null lifts a limit. It is no `SafetyLimits`, because numbers have other units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    pause_ms_per_second: Annotated[Positive, Field(le=1000)] | None = 1e3 * (REAL_HOSTS.pause_per_second or 0)
-    """Stop a run in which a host sends pause for longer within a second."""
-    pause_seconds_per_campaign: Positive | None = REAL_HOSTS.pause_per_campaign
-    """End a campaign when its hosts have sent pause for so long in all."""
-    rate_gbit_per_second: Positive | None = REAL_HOSTS.rate_bps
-    """Stop a run in which a host receives or sends more payload."""
+    pause_ms_per_second: Annotated[Positive, Field(le=1000), BeforeValidator(_milliseconds)] | None = 1e3 * (
+        REAL_HOSTS.pause_per_second or 0
+    )
+    """Stop a run in which a host sends pause for longer within a second, such as `200ms`."""
+    pause_seconds_per_campaign: Annotated[Positive, BeforeValidator(_seconds)] | None = REAL_HOSTS.pause_per_campaign
+    """End a campaign when its hosts have sent pause for so long in all, such as `2m`."""
+    rate_gbit_per_second: Annotated[float, BeforeValidator(_gigabits)] | None = REAL_HOSTS.rate_bps
+    """Stop a run in which a host receives or sends more payload, such as `50Gbit`. At least `1Mbit`."""
 
     def limits(self) -> SafetyLimits:
         """Return the limits in seconds and bits/s."""

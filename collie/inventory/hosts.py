@@ -14,10 +14,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
-from collie.limits import Positive
+from collie.limits import Limits, ReadBy
+from collie.workloads.units import format_rate, parse_rate
 
 T = TypeVar("T")
 
@@ -65,19 +66,39 @@ def sharing(endpoints: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return {host: tuple(keys) for host, keys in by_host.items() if len(keys) > 1}
 
 
+def number_or_text(given: float | str) -> float | str:
+    """Return text such as `100_000_000_000` as a number. Text with a unit stays text."""
+    try:
+        return float(given) if isinstance(given, str) else given
+    except ValueError:
+        return given
+
+
+def read_rate(given: float | str) -> float:
+    """Read the rate of a port in bits/s. A number far too small was probably meant in Gbit/s."""
+    rate = parse_rate(number_or_text(given))
+    if not 1e6 <= rate <= 1e14:
+        raise ValueError(f"{format_rate(rate)} is no rate of a port; the least is 1Mbit, the most 100000Gbit")
+    return rate
+
+
+PortRate = Annotated[float, ReadBy(read_rate)]
+PacketRate = Annotated[float, Limits(ge=1e3, le=1e12)]
+
+
 @dataclass(frozen=True, slots=True)
 class HostSpecification:
     """Data sheet values of an RDMA port that the driver does not report. None is unknown.
 
     Attributes:
-        line_rate_bps: bits/s on the wire.
-        pcie_bps: payload over PCIe in bits/s.
+        line_rate_bps: bits/s on the wire, such as `100Gbit`. At least `1Mbit`.
+        pcie_bps: payload over PCIe in bits/s, such as `110Gbit`. At least `1Mbit`.
         packets_per_second: packet rate of the NIC.
     """
 
-    line_rate_bps: Positive | None = None
-    pcie_bps: Positive | None = None
-    packets_per_second: Positive | None = None
+    line_rate_bps: PortRate | None = None
+    pcie_bps: PortRate | None = None
+    packets_per_second: PacketRate | None = None
 
 
 UNSPECIFIED = HostSpecification()
