@@ -187,6 +187,8 @@ def _wording(details: ErrorDetails) -> str:
     if kind in {"enum", "literal_error"}:
         expected = str(context["expected"])
         choices = re.findall(r"'([^']*)'", expected) or [expected]
+        if isinstance(given, str) and given == expected:  # a number in quotes
+            return f"{given!r} is text; write {expected} without quotes"
         if " or " in choices[0]:  # numbers, which nobody misspells
             return f"{_worded(given)} should be one of {expected}"
         meant = nearest(str(given), choices)

@@ -200,6 +200,7 @@ def test_two_hosts_without_pairs_are_one_pair(tmp_path: Path) -> None:
     ("old", "new", "line", "message"),
     [
         ("version: 1", "version: 2", 1, "2 is unknown"),
+        ("version: 1", 'version: "1"', 1, "version: '1' is text; write 1 without quotes"),
         ("    device: rxe0\n  lab-b", "    devise: rxe0\n  lab-b", 10, "did you mean 'device'"),
         ("  lab-b:", "  lab-a:", 11, "stands twice"),
         ("port: 40022", "port: 70000", 5, "at most 65535"),
