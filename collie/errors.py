@@ -24,7 +24,8 @@ exception, exit 3, or an inconclusive verdict, exit 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -69,10 +70,22 @@ class ContentError(CollieError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         found = sorted(problems[: MAX_PROBLEMS + 1], key=lambda problem: (problem.path, problem.line))
         self.problems = tuple(found)
-        lines = [str(problem) for problem in found[:MAX_PROBLEMS]]
+        lines = list(_with_each_list_once(found[:MAX_PROBLEMS]))
         if len(found) > MAX_PROBLEMS:
             lines.append(f"... and more: the first {MAX_PROBLEMS} problems are shown; mend these, and ask again")
         super().__init__("\n".join(lines))
+
+
+def _with_each_list_once(problems: Iterable[Problem]) -> Iterator[str]:
+    """Yield the problems as text. What a file may say instead is listed at the first problem that lists it."""
+    listed: set[tuple[str, str]] = set()
+    for problem in problems:
+        text = str(problem)
+        if found := re.fullmatch("(.+); (?:known:|it has) (.+)", text, re.DOTALL):
+            names = problem.path, found[2]
+            text = found[1] if names in listed else text
+            listed.add(names)
+        yield text
 
 
 class Problems(list[Problem]):

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from collie.content.document import Document, read_document
 from collie.content.fields import read_value, read_workload
+from collie.content.kinds import require_kind
 from collie.content.locate import ContentKind, available, find
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
@@ -98,6 +99,7 @@ def load_reference(name_or_path: str) -> ReferenceAnomaly:
 
 def _load(path: Path) -> ReferenceAnomaly:
     document = read_document(path)
+    require_kind(document, ContentKind.ANOMALY)
     problems = Problems()
     file = validate(document, _AnomalyFile, problems)
     trigger = None

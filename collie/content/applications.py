@@ -14,6 +14,7 @@ from collie.advise.overlap import pinned
 from collie.advise.solver import find as find_any
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_value
+from collie.content.kinds import kind_of, require_kind
 from collie.content.locate import ContentKind, available, find
 from collie.content.model import Strict, validate
 from collie.content.spaces import load_space
@@ -23,7 +24,7 @@ from collie.workloads.application import Application, Sizes, Traffic, Values
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.parse import unknown_key
 from collie.workloads.space import Space
-from collie.workloads.units import format_value
+from collie.workloads.units import format_list, format_value
 
 ANY = "any"  # every value that the space has
 
@@ -58,7 +59,10 @@ class _ReachFile(Strict):
 
 def is_application(path: Path) -> bool:
     """Whether a file describes an application, and not a space or one workload."""
-    return "traffic" in read_document(path).data
+    document = read_document(path)
+    kind = kind_of(document)
+    # Of the other files only an anomaly and a subsystem have a title, and their keys tell the kind.
+    return kind == ContentKind.APPLICATION or (kind is None and "title" in document.data)
 
 
 def names_application(name_or_path: str) -> bool:
@@ -78,6 +82,7 @@ def load_application(
     """
     path = find(ContentKind.APPLICATION, name_or_path)
     document = read_document(path)
+    require_kind(document, ContentKind.APPLICATION)
     problems = Problems()
     file = validate(document, _ApplicationFile, problems)
     if not isinstance(document.part("traffic"), dict):
@@ -161,6 +166,10 @@ class _Reader:
         if raw == ANY:
             values = element.values if isinstance(element, Choice) else _between(element, element.low, element.high)
             return Sizes(values, dimension.max_length) if isinstance(dimension, Vector) else values
+        if isinstance(raw, list) and not (isinstance(dimension, Vector) or _takes_lists(dimension)):
+            some = format_list([*raw[:3], "..."] if len(raw) > 3 else raw)
+            self._wrong(f"{dimension.name}: several possible values are written {{values: {some}}}", *at)
+            return None
         if not (isinstance(raw, dict) and raw.keys() & {"values", "range", "max_length"}):
             value = self._value(dimension, raw, at)
             if value is None:
@@ -220,6 +229,10 @@ class _Reader:
 
     def _wrong(self, message: str, *where: str | int) -> None:
         self._problems.append(self._document.problem(message, *where))
+
+
+def _takes_lists(dimension: Dimension) -> bool:
+    return isinstance(dimension, Choice) and any(isinstance(value, tuple) for value in dimension.values)
 
 
 def _between(dimension: Ordered, low: int, high: int) -> Values:

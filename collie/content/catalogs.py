@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from collie.content.document import Document, Location, read_document, read_text
+from collie.content.kinds import require_kind
 from collie.content.locate import ContentKind, available, display_path, find
 from collie.content.model import Strict, validate
 from collie.counters.catalog import Catalog, Counter, Ignored, Names, Source, discovered
@@ -82,6 +83,7 @@ def _described_by(driver: str) -> Path | None:
 
 def _load(path: Path) -> Catalog:
     document = read_document(path)
+    require_kind(document, ContentKind.CATALOG)
     problems = Problems()
     file = validate(document, _CatalogFile, problems)
     if file and path.name == "catalog.yaml" and file.driver != path.parent.name:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from collie.content.document import read_document
+from collie.content.kinds import INVENTORY, require_kind
 from collie.content.model import validate
 from collie.errors import ContentError, InventoryError, Problems
 from collie.inventory.file import HostEntry, InventoryFile
@@ -18,6 +19,7 @@ def load_inventory(path: Path | str) -> Inventory:
     problems = Problems()
     try:
         document = read_document(file)
+        require_kind(document, INVENTORY)
         model = validate(document, InventoryFile, problems)
         if model is not None:
             problems.extend(document.problem(message, *location) for location, message in model.contradictions())

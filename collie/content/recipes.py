@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from collie.content.document import Document, Location, read_document
+from collie.content.kinds import require_kind
 from collie.content.locate import ContentKind, find
 from collie.content.model import validate
 from collie.detect.confirm import Confirmation, odds, rule
@@ -42,7 +43,9 @@ _GONE: Sequence[Location] = (
 def load_recipe(name_or_path: str) -> Recipe:
     """Read a recipe."""
     path = find(ContentKind.RECIPE, name_or_path)
-    document, remarks = read_document(path).with_present_keys(_PRESENT_KEYS, _GONE)
+    written = read_document(path)
+    require_kind(written, ContentKind.RECIPE)
+    document, remarks = written.with_present_keys(_PRESENT_KEYS, _GONE)
     for remark in remarks:
         logger.warning("%s", remark)
     problems = Problems()

@@ -12,6 +12,7 @@ from pydantic import Field
 from collie.content.dimensions import read_dimension
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_fields
+from collie.content.kinds import require_kind
 from collie.content.locate import ContentKind, available, find
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
@@ -60,6 +61,7 @@ def varied_in(dimension: str) -> list[str]:
 
 def _load(path: Path, above: tuple[Path, ...]) -> Space:
     document = read_document(path)
+    require_kind(document, ContentKind.SPACE)
     problems = Problems()
     read = validate(document, _SpaceFile, problems)
     limits = _limits(document, problems)

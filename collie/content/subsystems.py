@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from collie.content.document import Document, read_document
+from collie.content.kinds import require_kind
 from collie.content.locate import ContentKind, available, find
 from collie.content.model import validate
 from collie.errors import ContentError, Problem, Problems
@@ -85,6 +86,7 @@ class _Loaded(Generic[M]):
 
 def _load(path: Path, kind: type[M], problems: Problems, above: tuple[Path, ...]) -> _Loaded[M] | None:
     read = read_document(path)
+    require_kind(read, ContentKind.SUBSYSTEM)
     own = replace(read, data={key: value for key, value in read.data.items() if key not in {_BASED_ON, _WITHOUT}})
     without = read.data.get(_WITHOUT, [])
     if not isinstance(without, list):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from collie.content.document import read_document
 from collie.content.fields import read_workload
+from collie.content.kinds import WORKLOAD, require_kind
 from collie.content.spaces import varied_in
 from collie.errors import ContentError, Problems
 from collie.workloads.constraint import VERBS
@@ -19,6 +20,7 @@ def load_workload(path: Path | str, space: Space | None = None) -> Workload:
     `space` gives plain values, ranges and limits. Without it, only combinations that no device can run are refused.
     """
     document = read_document(Path(path), str(path))
+    require_kind(document, WORKLOAD)
     problems = Problems()
     base = space.base if space else Workload()
     constraints = space.constraints if space else VERBS
