@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that differs only in upper and lower case, else the closest one, else None."""
-    names = {other.casefold(): other for other in known}
-    close = difflib.get_close_matches(name.casefold(), names, n=1)
-    return names.get(name.casefold()) or (names[close[0]] if close else None)
+    """Return the known name that differs only in case or in leading zeros, else the closest one, else None.
+
+    A typing error rarely hits the first letter, so a name with another first letter must be closer.
+    """
+    names = {_bare(other): other for other in known}
+    typed = _bare(name)
+    close = difflib.get_close_matches(typed, names, n=1, cutoff=0.75)
+    alike = close or difflib.get_close_matches(typed, [each for each in names if each[:1] == typed[:1]], n=1)
+    return names[alike[0]] if alike else None
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"(?<![0-9])0+(?=[0-9])", "", name.casefold())
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
