@@ -147,7 +147,7 @@ class HostHardware(Part):
 class Subsystem(Part):
     """The quantities of one RDMA subsystem."""
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=100)
     """Short name, as in `--subsystem`."""
     title: str = Field(min_length=1)
     """NIC, speed, CPU and slot in a few words."""
