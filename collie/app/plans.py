@@ -46,7 +46,7 @@ def describe(adapters: Adapters, choice: SearchChoice, *, resumed: bool = False)
         "schema_version": 1,
         "testbed": name,
         "space": inputs.space.name,
-        "log10_size": round(inputs.space.log10_size(), 1),
+        "log10_size": inputs.space.log10_size(),
         "dimensions": list(inputs.space.dimensions),
         "dropped": [dataclasses.asdict(drop) for drop in inputs.dropped],
         "recipe": inputs.recipe.name,

@@ -24,7 +24,7 @@ from collie.detect.measurement import Sample, Watch
 from collie.errors import PortShared, UsageError
 from collie.inventory.safety import SafetyLimits
 from collie.ports import ForeignUse, Measured, RunResult
-from collie.workloads.units import format_rate, format_seconds
+from collie.workloads.units import format_rate, format_seconds, format_short_seconds
 
 OPTIONS = {
     "pause_per_second": "--max-pause-per-second",
@@ -127,7 +127,7 @@ class SafetyRecord:
     def __str__(self) -> str:
         left = [f"{'unknown' if n is None else n} on {host}" for host, n in self.queue_pairs_left.items()]
         parts = [f"queue pairs left: {', '.join(left)}"] if left else []
-        sent = "unknown" if self.pause_seconds is None else format_seconds(self.pause_seconds)
+        sent = "unknown" if self.pause_seconds is None else _time(self.pause_seconds)
         return "; ".join([*parts, f"pause sent: {sent}", f"runs stopped early: {self.stopped_runs}"])
 
 
@@ -190,8 +190,8 @@ class _RunWatch:
         if limit is None or paused <= limit:
             return None
         return (
-            f"host {host} sent pause for {format_seconds(paused)} within a second, more than the "
-            f"{format_seconds(limit)} allowed ({OPTIONS['pause_per_second']})"
+            f"host {host} sent pause for {_time(paused)} within a second, more than the "
+            f"{_time(limit)} allowed ({OPTIONS['pause_per_second']})"
         )
 
     def _spent(self) -> str | None:
@@ -201,7 +201,7 @@ class _RunWatch:
         before = self._used_before if self._guard is None else self._guard.used_beside(self)
         if before + self.pause_seconds <= limit:
             return None
-        return f"pause sent so far exceeds the {format_seconds(limit)} allowed ({OPTIONS['pause_per_campaign']})"
+        return f"pause sent so far exceeds the {_time(limit)} allowed ({OPTIONS['pause_per_campaign']})"
 
     def _rate(self, sample: Sample) -> str | None:
         limit = self._limits.rate_bps
@@ -253,4 +253,8 @@ def require_unshared(uses: Iterable[ForeignUse], *, shared_port: bool) -> tuple[
 
 
 def _words(name: str, value: float) -> str:
-    return format_rate(value) if name == "rate_bps" else format_seconds(value)
+    return format_rate(value) if name == "rate_bps" else _time(value)
+
+
+def _time(seconds: float) -> str:
+    return format_short_seconds(seconds) if 0 < seconds < 1 else format_seconds(seconds)

@@ -11,6 +11,7 @@ from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
 from collie.cli.options import format_option, output_file, print_json, require_writable
 from collie.wiring import ADAPTERS
+from collie.workloads.units import format_bytes
 
 
 @click.command("export", cls=CollieCommand)
@@ -52,7 +53,7 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
     elif path is None:
         click.echo(exported.data.decode(), nl=not exported.data.endswith(b"\n"))
     else:
-        click.echo(f"{path}: {len(exported.data):,} bytes")
+        click.echo(f"{path}: {format_bytes(len(exported.data))}")
     return 0 if exported.runs else 1
 
 

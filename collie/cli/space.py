@@ -14,10 +14,10 @@ from collie.cli.options import format_option, print_json
 from collie.content.locate import ContentKind
 from collie.wiring import ADAPTERS
 from collie.workloads.constraint import HostLimits
-from collie.workloads.dimension import Choice, Dimension, Ordered
+from collie.workloads.dimension import Choice, Dimension, Vector
 from collie.workloads.setup import Changes
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes, format_count, format_value
+from collie.workloads.units import format_bytes, format_count, format_field, format_size
 from collie.workloads.workload import Workload
 
 
@@ -39,19 +39,19 @@ def show(space: str, output: str) -> int:
     if output == "json":
         print_json(_as_json(loaded))
         return 0
-    click.echo(f"space {loaded.name}: 10^{loaded.log10_size():.1f} workloads before constraints\n")
+    click.echo(f"space {loaded.name}: {format_size(loaded.log10_size())} before constraints\n")
     typical = Workload()
     always = {name: value for name, value in loaded.fixed.items() if value != typical.get(name)}
     width = max(map(len, [*loaded.dimensions, *always]))
     for name, dimension in loaded.dimensions.items():
-        line = f"  {name:{width}}  {_values(dimension)}; plain {format_value(dimension.plain)}"
+        line = f"  {name:{width}}  {_values(dimension)}; plain {format_field(name, dimension.plain)}"
         click.echo(line if dimension.changes is Changes.TRAFFIC else f"{line}; new set-up")
     for name, value in always.items():
-        click.echo(f"  {name:{width}}  always {format_value(value)}")
-    limits = loaded.limits
+        click.echo(f"  {name:{width}}  always {format_field(name, value)}")
+    limits, outstanding = loaded.limits, _outstanding_bytes(loaded)
     click.echo(f"\n  per host at most {limits.total_mrs} memory regions and {format_bytes(limits.pinned_bytes)} pinned")
-    if limits.outstanding_bytes < HostLimits().outstanding_bytes:
-        click.echo(f"  per direction at most {format_bytes(limits.outstanding_bytes)} in flight")
+    if outstanding is not None:
+        click.echo(f"  per direction at most {format_bytes(outstanding)} in flight")
     return 0
 
 
@@ -68,9 +68,7 @@ def validate(space: str, output: str) -> int:
     if output == "json":
         print_json(_as_json(loaded))
     else:
-        click.echo(
-            f"{space}: {format_count(len(loaded.dimensions), 'dimension')}, 10^{loaded.log10_size():.1f} workloads"
-        )
+        click.echo(f"{space}: {format_count(len(loaded.dimensions), 'dimension')}, {format_size(loaded.log10_size())}")
     return 0
 
 
@@ -79,7 +77,7 @@ def _as_json(space: Space) -> dict[str, Any]:
         "schema_version": 1,
         "space": space.name,
         "log10_size": space.log10_size(),
-        "limits": dataclasses.asdict(space.limits),
+        "limits": dataclasses.asdict(space.limits) | {"outstanding_bytes": _outstanding_bytes(space)},
         "dimensions": {
             name: {
                 "kind": type(dimension).__name__.lower(),
@@ -94,10 +92,16 @@ def _as_json(space: Space) -> dict[str, Any]:
     }
 
 
+def _outstanding_bytes(space: Space) -> int | None:
+    """Return the limit on the payload in flight. The default is no limit."""
+    limit = space.limits.outstanding_bytes
+    return limit if limit < HostLimits().outstanding_bytes else None
+
+
 def _values(dimension: Dimension) -> str:
     if isinstance(dimension, Choice):
-        return ", ".join(format_value(value) for value in dimension.values)
-    if isinstance(dimension, Ordered):
-        return f"{dimension.low} to {dimension.high} (ladder of {len(dimension.ladder)})"
-    element = dimension.element
-    return f"1 to {dimension.max_length} values of {element.low} to {element.high} (ladder of {len(element.ladder)})"
+        return ", ".join(format_field(dimension.name, value) for value in dimension.values)
+    if isinstance(dimension, Vector):
+        return f"1 to {dimension.max_length} values of {_values(dimension.element)}"
+    low, high = (format_field(dimension.name, limit) for limit in (dimension.low, dimension.high))
+    return f"{low} to {high} (ladder of {len(dimension.ladder)})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from collie.campaign.summary import NotConfirmed
 from collie.detect.interval import Interval
@@ -12,19 +11,21 @@ from collie.detect.measurement import Latency, Victim
 from collie.ports import CampaignHeader
 from collie.workloads.plan import sinks
 from collie.workloads.units import (
-    format_bytes,
     format_count,
+    format_field,
     format_number,
     format_rate,
     format_ratio,
     format_share,
     format_short_seconds,
-    format_sizes,
 )
 from collie.workloads.workload import Direction, Workload
 
 _NO_EVENT = 1e-9
 """Reading below which a counter did not move. A simulated counter may compute to a residue such as 1e-15."""
+
+show = format_field
+"""Formats a value of a dimension: `64 KiB`, `[SEND, READ]`, `true`."""
 
 _NOT_CONFIRMED = {
     NotConfirmed.ABSENT: "healthy",
@@ -151,14 +152,3 @@ def _changed_settings(header: CampaignHeader) -> Iterable[tuple[str, object]]:
     chosen = header.settings.get("testbed")
     settings = chosen.get("settings") if isinstance(chosen, Mapping) else None
     return settings.items() if isinstance(settings, Mapping) else ()
-
-
-def show(dimension: str, value: Any) -> str:
-    """Format a value as in a workload file: `64 KiB`, `[SEND, READ]`, `true`."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return format_sizes(value)
-    if dimension == "offered_bps":
-        return format_rate(value)
-    return format_bytes(value) if dimension.endswith("_bytes") else str(value)

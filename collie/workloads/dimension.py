@@ -7,12 +7,13 @@ new set-up for each value. The verbs API can demand one although the space does 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from collie.workloads.setup import Changes
-from collie.workloads.units import format_list
+from collie.workloads.units import format_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Choice:
         """Return the reason why a value lies outside, if it does."""
         if value in self.values:
             return None
-        return f"{self.name} {_show(value)} is not in this space; one of {', '.join(map(_show, self.values))}"
+        return f"{_said(self.name, value)} is not in this space; one of {_listed(self.name, self.values)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,17 @@ class Ordered:
     def complaint(self, value: int) -> str | None:
         """Return the reason why a value lies outside, if it does."""
         if self.ladder_only and value not in self.ladder:
-            return f"{self.name} {value} is not in this space; one of {', '.join(map(str, self.ladder))}"
+            return f"{_said(self.name, value)} is not in this space; one of {_listed(self.name, self.ladder)}"
         if self.low <= value <= self.high:
             return None
-        return f"{self.name} {value} is out of range; {self.low} to {self.high}"
+        low, high = (format_field(self.name, limit) for limit in (self.low, self.high))
+        return f"{_said(self.name, value)} is out of range; {low} to {high}"
 
     def limited(self, most: int) -> Ordered:
         """Return the dimension up to a value, which ends the ladder. Raises `ValueError` when no value is left."""
         if most < self.low:
-            raise ValueError(f"{self.name} <= {most} leaves nothing; it starts at {self.low}")
+            low, limit = (format_field(self.name, value) for value in (self.low, most))
+            raise ValueError(f"{self.name} <= {limit} leaves nothing; it starts at {low}")
         high = min(most, self.high)
         if self.ladder_only:
             high = max(value for value in self.ladder if value <= high)
@@ -161,5 +164,9 @@ class Vector:
 Dimension = Choice | Ordered | Vector
 
 
-def _show(value: Any) -> str:
-    return format_list(value) if isinstance(value, tuple) else str(value)
+def _said(name: str, value: Any) -> str:
+    return f"{name} {format_field(name, value)}"
+
+
+def _listed(name: str, values: Iterable[Any]) -> str:
+    return ", ".join(format_field(name, value) for value in values)

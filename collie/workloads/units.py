@@ -69,6 +69,12 @@ def format_count(count: int | str, noun: str) -> str:
     return f"{count} {noun}{'es' if re.search(r'(s|x|ch)$', noun) else 's'}"
 
 
+def format_size(log10_size: float) -> str:
+    """Format the size of a space: `3 workloads`, `10^35.8 workloads`."""
+    few = log10_size < 4
+    return format_count(round(10**log10_size) if few else f"10^{log10_size:.1f}", "workload")
+
+
 def format_bytes(size: float) -> str:
     """Format a size: `64 B`, `4 KiB`, `1.5 MiB`."""
     value = float(size)
@@ -77,6 +83,12 @@ def format_bytes(size: float) -> str:
             return f"{value:g} {unit}" if value == int(value) else f"{value:.1f} {unit}"
         value /= 1024
     raise AssertionError("unreachable")
+
+
+def format_exact_bytes(size: int) -> str:
+    """Format a size in the largest unit that needs no fraction, which `parse_bytes` takes: `4 KiB`, `1500 B`."""
+    unit = next((unit for unit in ("GiB", "MiB", "KiB") if size and size % _BINARY[unit.upper()] == 0), "B")
+    return f"{size // _BINARY[unit.upper()]} {unit}"
 
 
 def format_rate(bits_per_second: float) -> str:
@@ -113,7 +125,21 @@ def format_value(value: object) -> str:
 
 def format_sizes(values: Iterable[object]) -> str:
     """Format a list for people: `[64 B, 4 KiB]`. Its numbers are sizes."""
-    return format_list(format_bytes(value) if isinstance(value, int) else value for value in values)
+    return format_list(format_exact_bytes(value) if isinstance(value, int) else value for value in values)
+
+
+def format_field(name: str, value: object) -> str:
+    """Format a value of a workload's field for people: `64 KiB`, `[64 B, READ]`, `10 Gbit/s`, `true`. Files take it."""
+    if isinstance(value, bool) or not isinstance(value, int | tuple):
+        return format_value(value)
+    if isinstance(value, tuple):
+        return format_sizes(value)
+    if name == "offered_bps":
+        text = format_rate(value)
+        return text if parse_rate(text) == value else f"{value} bit/s"
+    if name in {"messages", "mr_bytes"}:
+        return format_exact_bytes(value)
+    return format_bytes(value) if name.endswith("_bytes") else str(value)
 
 
 def format_list(values: Iterable[object]) -> str:

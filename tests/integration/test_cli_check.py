@@ -136,6 +136,9 @@ def test_a_space_may_be_an_application(tmp_path: Path, capsys: pytest.CaptureFix
         "space    rpc-library: 7 dimensions, 10^13."
         in collie(capsys, "search", "--space", "rpc-library", "--dry-run")[1]
     )
+    shown = collie(capsys, "space", "show", "offered-load")[1]
+    assert "offered_bps     1 Gbit/s to 160 Gbit/s (ladder of 11); plain 10 Gbit/s" in shown
+    assert "messages        1 to 6 values of 64 B to 4 MiB (ladder of 17); plain [64 KiB]" in shown
     code, _, err = collie(capsys, "search", "--space", str(file), "--dry-run")
     assert (code, "every dimension is fixed" in err) == (2, True)
 

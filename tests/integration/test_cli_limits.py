@@ -49,7 +49,7 @@ def test_a_dry_run_names_hosts_limits_and_first_workloads(tmp_path: Path) -> Non
         "server-2": "mgmt-2.example.com, device mlx5_0",
     }
     assert plan["safety"] == {
-        "--max-pause-per-second": "0.2 s",
+        "--max-pause-per-second": "200 ms",
         "--max-pause": "20 s",
         "--max-rate": "no limit",
     }

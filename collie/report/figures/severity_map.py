@@ -11,7 +11,7 @@ from typing import Any, Final
 from collie.app.severity_map import SeverityMap
 from collie.report.quantities import show
 from collie.workloads.sweep import Axis
-from collie.workloads.units import format_bytes
+from collie.workloads.units import format_exact_bytes
 from collie.workloads.workload import FIELD_NAMES
 
 _MAX_TICKS: Final = 9
@@ -64,12 +64,8 @@ def fixed_text(drawn: SeverityMap) -> str:
 def value_text(name: str, value: Any) -> str:
     """Format a value as input for `--fix`, with exact sizes."""
     if isinstance(value, tuple):
-        return ",".join(_exact_bytes(item) if isinstance(item, int) else str(item) for item in value)
-    return _exact_bytes(value) if name.endswith("_bytes") else show(name, value)
-
-
-def _exact_bytes(size: int) -> str:
-    return f"{size} B" if size % 1024 else format_bytes(size)
+        return ",".join(format_exact_bytes(item) if isinstance(item, int) else str(item) for item in value)
+    return format_exact_bytes(value) if name.endswith("_bytes") else show(name, value)
 
 
 def tick_text(axis: Axis, value: Any) -> str:

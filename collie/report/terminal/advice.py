@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from collie.advise.change import SettingChange
 from collie.advise.check import Advice, Hit, OpenHit
@@ -15,7 +14,7 @@ from collie.report.quantities import percent, show
 from collie.workloads.application import Application, Sizes, Values
 from collie.workloads.feature import DERIVED
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes, format_count, format_sizes, format_value
+from collie.workloads.units import format_count, format_sizes
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
@@ -82,7 +81,11 @@ def _hit(hit: Hit, application: Application) -> Iterator[str]:
         f"{_several(name, values, space)} (of {_several(name, hit.traffic.get(name), space, named=False)})"
         for name, values in hit.overlap.reach.items()
     ]
-    together = [str(condition) for condition in hit.known.mfs.conditions if condition.dimension in DERIVED]
+    together = [
+        f"{each.dimension} {each.op} {show(each.dimension, each.value)}"
+        for each in hit.known.mfs.conditions
+        if each.dimension in DERIVED
+    ]
     if reach:
         yield f"  where    {', '.join(reach)}"
     if together:
@@ -114,13 +117,9 @@ def _measured(runs: tuple[JudgedRun, JudgedRun | None] | None) -> Iterator[str]:
 def _several(name: str, values: Values, space: Space, *, named: bool = True) -> str:
     label = f"{'messages of' if name == 'messages' else name} " if named else ""
     if not is_ordered(space, name):
-        return label + " or ".join(_one(name, value) for value in values)
-    low, high = _one(name, values[0]), _one(name, values[-1])
+        return label + " or ".join(show(name, value) for value in values)
+    low, high = show(name, values[0]), show(name, values[-1])
     return label + (low if low == high else f"{low} to {high}")
-
-
-def _one(name: str, value: Any) -> str:
-    return format_bytes(value) if name == "messages" and isinstance(value, int) else show(name, value)
 
 
 def _change(change: SettingChange, space: Space) -> str:
@@ -145,20 +144,20 @@ def _new(change: SettingChange, space: Space) -> str:
 
 
 def _limit(name: str, before: Values, after: Values) -> str:
-    low, high = (_one(name, value) for value in (before[0], before[-1]))
+    low, high = (show(name, value) for value in (before[0], before[-1]))
     if len(before) == 1:
-        return f"{_one(name, after[0])} instead of {low}"
+        return f"{show(name, after[0])} instead of {low}"
     if after[0] == before[0]:
-        return f"at most {_one(name, after[-1])} (now up to {high})"
+        return f"at most {show(name, after[-1])} (now up to {high})"
     if after[-1] == before[-1]:
-        return f"at least {_one(name, after[0])} (now from {low})"
-    return f"{_one(name, after[0])} (now {low} to {high})"
+        return f"at least {show(name, after[0])} (now from {low})"
+    return f"{show(name, after[0])} (now {low} to {high})"
 
 
 def _fields(workload: Workload, base: Workload) -> str:
     named = ("qp_type", "opcode", "messages")
     differing = [name for name in FIELD_NAMES if name in named or workload.get(name) != base.get(name)]
-    return ", ".join(f"{name}: {format_value(workload.get(name))}" for name in differing)
+    return ", ".join(f"{name}: {show(name, workload.get(name))}" for name in differing)
 
 
 def render_checks(against: str, compared: Collection, checks: Sequence[tuple[Advice, Measured, Sequence[str]]]) -> Json:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from collie.report.quantities import show
 from collie.report.terminal.summary import Line, styled
-from collie.workloads.units import format_count
+from collie.workloads.units import format_count, format_size
 
 _MOST_DROPPED = 8
 
@@ -21,7 +21,7 @@ def render_plan(plan: Mapping[str, Any]) -> str:
 
 def _lines(plan: Mapping[str, Any]) -> Iterator[Line]:
     space = (
-        f"{plan['space']}: {len(plan['dimensions'])} dimensions, 10^{plan['log10_size']} workloads before constraints"
+        f"{plan['space']}: {len(plan['dimensions'])} dimensions, {format_size(plan['log10_size'])} before constraints"
     )
     phases = f"{plan['phases']} runs on a set-up at most" if plan["phases"] > 1 else "a set-up for each run"
     for name, text in (

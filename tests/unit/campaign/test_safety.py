@@ -51,6 +51,14 @@ def test_pause_within_any_second_counts_and_older_pause_does_not() -> None:
     assert stops(limits, (0.25, 0.4), (0.5, 0.3), (0.75, 0.2)) == [False, False, True]
 
 
+def test_short_times_are_in_milliseconds() -> None:
+    watch = Guard(SafetyLimits(0.001)).watch()
+    assert watch is not None
+    assert "sent pause for 20.9 ms within a second, more than the 1 ms allowed" in str(
+        watch(Sample(0.25, "a", {"tx_pause_ratio": 0.0836}))
+    )
+
+
 def test_a_full_storm_is_stopped_at_its_first_sample() -> None:
     assert stops(SafetyLimits(pause_per_second=0.2), (0.25, 1.0)) == [True]
 

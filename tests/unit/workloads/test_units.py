@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from collie.workloads.units import format_bytes, format_seconds, parse_bytes, parse_rate, parse_seconds
+from collie.workloads.parse import parse_value
+from collie.workloads.units import (
+    format_bytes,
+    format_exact_bytes,
+    format_field,
+    format_seconds,
+    format_size,
+    parse_bytes,
+    parse_rate,
+    parse_seconds,
+)
 
 
 @pytest.mark.parametrize(("text", "size"), [("64", 64), ("4KiB", 4096), ("2 MiB", 2 << 20), (7, 7)])
@@ -48,3 +58,37 @@ def test_what_is_no_time_or_rate_is_refused(reader: object, text: str) -> None:
 )
 def test_a_time_has_one_unit_for_its_size(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("mr_bytes", 4 << 20, "4 MiB"),
+        ("mr_bytes", 1536 << 10, "1536 KiB"),
+        ("messages", (64, 1500, 64 << 10), "[64 B, 1500 B, 64 KiB]"),
+        ("offered_bps", 160 * 10**9, "160 Gbit/s"),
+        ("offered_bps", 1_234_567_891, "1234567891 bit/s"),
+        ("offered_bps", 0, "0 bit/s"),
+        ("qps", 65536, "65536"),
+        ("loopback", True, "true"),
+    ],
+)
+def test_a_value_with_its_unit_is_read_back_exactly(name: str, value: object, text: str) -> None:
+    assert format_field(name, value) == text
+    items = text.strip("[]").split(", ")
+    read = items if isinstance(value, tuple) else {"true": True}.get(text, int(text) if text.isdigit() else text)
+    assert parse_value(name, read) == value
+
+
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 1 << 20, 3 << 29, 1 << 40])
+def test_an_exact_size_is_read_back(size: int) -> None:
+    assert parse_bytes(format_exact_bytes(size)) == size
+
+
+def test_a_small_space_has_a_number() -> None:
+    assert [format_size(size) for size in (0.0, 0.4771, 3.9999, 4.0)] == [
+        "1 workload",
+        "3 workloads",
+        "9,998 workloads",
+        "10^4.0 workloads",
+    ]
