@@ -40,6 +40,7 @@ from collie.cli.options import (
 from collie.cli.progress import ConsoleProgress
 from collie.content.locate import ContentKind
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
+from collie.ports import Measured
 from collie.report.json.objects import render_search
 from collie.report.terminal.findings import next_steps
 from collie.report.terminal.plan import render_plan
@@ -208,6 +209,11 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
     return choice, Path(options["directory"] or f"campaigns/{stamp}-{name}-{options['seed']}")
 
 
+def _exhausted(opened: campaigns.OpenCampaign) -> bool:
+    records = opened.store.runs(with_series=False)
+    return opened.campaign.space.exhausted_by({each.workload for each in records if isinstance(each.result, Measured)})
+
+
 _FREE_ON_RESUME = SAFETY_PARAMETERS | {
     *("resume", "accept_changes", "budget", "subsystem", "scheduler", "score", "dry_run", "prometheus", "output")
 }
@@ -244,7 +250,7 @@ def _finish(
         click.echo(f"\nrecord  {directory}\nreport  {report}\n\nnext")
         causes = [anomaly for anomaly, _ in causes_of(summary.anomalies)]
         resume = go_on("search", directory, opened.store.header.settings.get("scheduler"))
-        spent = summary.ended_by == "budget" and summary.measured_runs > 0
+        spent = summary.ended_by == "budget" and summary.measured_runs > 0 and not _exhausted(opened)
         budget = opened.campaign.budget
         steps = next_steps(directory, causes, report, resume, interrupted=interrupted, budget=budget, spent=spent)
         click.echo("\n".join(steps))

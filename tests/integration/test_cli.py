@@ -208,6 +208,15 @@ def test_a_tenth_of_the_line_is_normal_if_no_more_is_offered(tmp_path: Path) -> 
     assert judged["measurement"]["hosts"][1]["delivered_bps"] == pytest.approx(20e9, rel=0.1)
 
 
+def test_a_space_that_is_measured_completely_needs_no_larger_budget(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text("dimensions:\n  qps: {ladder: [1, 8, 64], plain: 8}\n")
+    words = ("search", "--subsystem", "F", "--space", "tiny.yaml", "--budget", "30runs")
+    assert "space    tiny: 1 dimension, 3 workloads before" in collie(*words, "--dry-run", cwd=tmp_path).stdout
+    found = collie(*words, "--campaign", "tiny", cwd=tmp_path).stdout
+    assert "No anomaly" in found
+    assert "look further" not in found
+
+
 def test_spaces_and_counters_are_shown(tmp_path: Path) -> None:
     shown = answer("space", "show", "nsdi22", cwd=tmp_path)
     assert 35.5 <= shown["log10_size"] <= 36.5

@@ -57,7 +57,7 @@ def next_steps(
 ) -> Iterator[str]:
     """Yield the commands that an engineer types next, each with what it is for. `resume` goes on with the search.
 
-    `spent` says whether the budget ended the search, so that a larger one helps.
+    `spent` says whether the budget ended the search before it had measured the whole space, so that a larger one helps.
     """
     explained = [anomaly for anomaly in causes if anomaly.complete]
     worst = max(explained or causes, key=lambda anomaly: anomaly.severity, default=None)

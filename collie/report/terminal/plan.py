@@ -20,14 +20,12 @@ def render_plan(plan: Mapping[str, Any]) -> str:
 
 
 def _lines(plan: Mapping[str, Any]) -> Iterator[Line]:
-    space = (
-        f"{plan['space']}: {len(plan['dimensions'])} dimensions, {format_size(plan['log10_size'])} before constraints"
-    )
+    dimensions, size = format_count(len(plan["dimensions"]), "dimension"), format_size(plan["log10_size"])
     phases = f"{plan['phases']} runs on a set-up at most" if plan["phases"] > 1 else "a set-up for each run"
     for name, text in (
         ("testbed", plan["testbed"]),
         *(("host", f"{host}: {where}") for host, where in plan["hosts"].items()),
-        ("space", space),
+        ("space", f"{plan['space']}: {dimensions}, {size} before constraints"),
         ("recipe", f"{plan['recipe']}, strategy {plan['strategy']}, {phases}"),
         ("budget", f"{plan['budget']}, seed {plan['seed']}; {_known(plan)}"),
         ("limits", ", ".join(f"{name} {value}" for name, value in plan["safety"].items())),

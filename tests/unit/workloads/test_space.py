@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
 from collie.errors import UsageError
+from collie.workloads.dimension import Ordered
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.setup import Changes
 from collie.workloads.space import Space
@@ -110,3 +111,13 @@ def test_a_field_at_its_default_that_came_later_changes_no_draw() -> None:
     assert first.endswith("sq_psn=0, traffic_class=0, hop_limit=64)")
     assert first.count("=") == 31
     assert "requesters=2" in stable_text(Workload(requesters=2))
+
+
+def test_a_small_space_is_exhausted_once_all_that_it_allows_was_measured() -> None:
+    qps = Ordered("qps", 1, 64, (1, 8, 64), 8)
+    batch = Ordered("wqe_batch", 1, 256, (1, 256), 1)  # 256 do not fit a queue of 128
+    space = Space("tiny", {"qps": qps, "wqe_batch": batch})
+    all_three = {space.base.with_(qps=count) for count in qps.ladder}
+    assert space.exhausted_by(all_three)
+    assert not space.exhausted_by(all_three - {space.base})
+    assert not NSDI22.exhausted_by(all_three)
