@@ -69,6 +69,9 @@ class OpenCampaign:
         if self.lost_runs:
             logger.warning("%s", lost_words(self.lost_runs))
         with Pulse(self._adapters, self.store.directory.path, self.store.header, metrics) as pulse:
+            known = self.store.tally()
+            if self.campaign.budget.spent(known.elapsed_seconds, known.runs):
+                pulse.had_ended_by = "budget"
             try:
                 summary = self.campaign.run(Both(pulse.follower, sink))
             except CampaignInterrupted as interrupted:

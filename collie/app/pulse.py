@@ -26,6 +26,9 @@ class Pulse:
 
     A separate thread writes, because a run can take minutes. A failed write does not end the campaign. Only the first
     failure of each file is logged.
+
+    Attributes:
+        had_ended_by: reason why an earlier process left nothing to measure. An interrupt keeps that end.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class Pulse:
     ) -> None:
         self.follower = Follower(adapters.clock)
         self.ended_by: str | None = None
+        self.had_ended_by: str | None = None
         self.answer: Answer | None = None
         self.not_confirmed: Mapping[str, NotConfirmed] = {}
         self._adapters = adapters
@@ -59,7 +63,8 @@ class Pulse:
         if error is None:
             self._write(state=ProcessState.ENDED, ended_by=self.ended_by)
         elif isinstance(error, KeyboardInterrupt):
-            self._write(state=ProcessState.INTERRUPTED)
+            state = ProcessState.ENDED if self.had_ended_by else ProcessState.INTERRUPTED
+            self._write(state=state, ended_by=self.had_ended_by)
         else:
             self._write(state=ProcessState.FAILED, error=str(error) or type(error).__name__)
 

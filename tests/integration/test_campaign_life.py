@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from collie.app import cases, inputs
-from collie.app.campaigns import resumed_testbed
+from collie.app.campaigns import resume, resumed_testbed
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.main import run
 from collie.errors import UsageError
 from collie.search.anomaly import Anomaly
+from collie.store.heartbeat import read_heartbeat
 from collie.store.sqlite import SqliteStore
 from collie.wiring import ADAPTERS
 
@@ -21,6 +22,26 @@ from collie.wiring import ADAPTERS
 def anomalies(campaign: Path) -> tuple[Anomaly, ...]:
     with ADAPTERS.records.read(campaign) as store:
         return store.anomalies()
+
+
+class _Interrupting:
+    def on_event(self, event: object) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("budget", "state"), [(None, "ended"), ("6runs", "interrupted")])
+def test_an_interrupt_leaves_a_campaign_ended_that_had_nothing_left_to_measure(
+    tmp_path: Path, budget: str | None, state: str
+) -> None:
+    campaign = tmp_path / "c"
+    assert run(["search", "--budget", "5runs", "--campaign", str(campaign)]) == 0
+    opened = resume(ADAPTERS, campaign, budget)
+    with pytest.raises(KeyboardInterrupt):
+        opened.run(_Interrupting())
+    opened.close()
+    heartbeat = read_heartbeat(campaign / "status.json")
+    assert heartbeat is not None
+    assert (heartbeat.state, heartbeat.ended_by) == (state, "budget" if state == "ended" else None)
 
 
 def test_a_finished_campaign_can_be_resumed_without_losing_anything(
