@@ -127,7 +127,7 @@ class SafetyRecord:
     def __str__(self) -> str:
         left = [f"{'unknown' if n is None else n} on {host}" for host, n in self.queue_pairs_left.items()]
         parts = [f"queue pairs left: {', '.join(left)}"] if left else []
-        sent = "unknown" if self.pause_seconds is None else _time(self.pause_seconds)
+        sent = "unknown" if self.pause_seconds is None else f"{_time(self.pause_seconds)}, start-ups included"
         return "; ".join([*parts, f"pause sent: {sent}", f"runs stopped early: {self.stopped_runs}"])
 
 
