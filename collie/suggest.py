@@ -10,12 +10,14 @@ from collections.abc import Iterable
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that differs only in case or in leading zeros, else the closest one, else None.
 
-    A typing error rarely hits the first letter, so a name with another first letter must be closer.
+    A typing error rarely hits the first letter, so a name with another first letter must be closer, or have the typed
+    one as a word.
     """
     names = {_bare(other): other for other in known}
     typed = _bare(name)
     close = difflib.get_close_matches(typed, names, n=1, cutoff=0.75)
     alike = close or difflib.get_close_matches(typed, [each for each in names if each[:1] == typed[:1]], n=1)
+    alike = alike or [each for each in names if typed in re.split("[-_]", each)]
     return names[alike[0]] if alike else None
 
 
