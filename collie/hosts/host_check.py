@@ -25,7 +25,7 @@ _MAX_CHARACTERS = 80
 _INSTALL = {"debian": "apt-get install {}", "rhel": "dnf install {}", "suse": "zypper install {}"}
 _FAMILIES = {"debian": "debian ubuntu", "rhel": "rhel fedora centos rocky almalinux", "suse": "suse opensuse sles"}
 
-_ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2)}
+_ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2), "arp_announce": (2, 1)}
 """Kernel settings of a network device, with the values that let another port of the host reach it, best first."""
 
 
@@ -165,7 +165,7 @@ class HostCheck:
     def _other_ports(self, netdev: str) -> Iterator[Finding]:
         """Check whether the kernel lets the host's other ports reach this one.
 
-        By default the kernel drops packets from its own addresses. Of two ports in a segment, each answers for both.
+        By default the kernel drops packets from its own addresses. Ports in one segment answer and ask for each other.
         """
         found = {rule: self._kernel_setting(rule, netdev) for rule in _ACROSS_PORTS}
         if None in found.values():

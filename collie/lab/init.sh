@@ -62,13 +62,15 @@ modprobe -a rdma_rxe ib_uverbs rdma_ucm || fail "modules for RDMA are missing"
 case $(uname -r) in 6.1.*) works_in_threads= ;; *) works_in_threads=1 ;; esac
 
 # Each card of the data network, as MAC=ADDRESS, carries a RoCE device. Where there are several, all are in one network:
-# each answers for its own address only, and takes what comes from another of this machine's addresses.
+# each answers for its own address only, names no other when it asks (a reply to a ping leaves by the first card, with the
+# address of the second, and would tie that to the wrong card), and takes what comes from another of this machine's.
 read -r -a cards <<<"$(value data)"
 for number in "${!cards[@]}"; do
     data=$(card "${cards[$number]%%=*}")
     [ -n "$data" ] || fail "a network card is missing"
     if [ "${#cards[@]}" -gt 1 ]; then
         echo 1 >"/proc/sys/net/ipv4/conf/$data/arp_ignore"
+        echo 2 >"/proc/sys/net/ipv4/conf/$data/arp_announce"
         echo 1 >"/proc/sys/net/ipv4/conf/$data/accept_local"
     fi
     if [ -n "$works_in_threads" ]; then

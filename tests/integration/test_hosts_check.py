@@ -239,7 +239,8 @@ def test_watching_shows_rates_and_what_is_unusual(tmp_path: Path) -> None:
     readings.close()
 
 
-ACROSS = {"all/accept_local": 0, "all/rp_filter": 0, "all/arp_ignore": 0, "eth1/rp_filter": 0, "eth1/arp_ignore": 1}
+ACROSS = dict.fromkeys(("all/accept_local", "all/rp_filter", "all/arp_ignore", "all/arp_announce", "eth1/rp_filter"), 0)
+ACROSS |= {"eth1/arp_ignore": 1, "eth1/arp_announce": 2}
 
 
 @pytest.mark.parametrize(
@@ -247,9 +248,12 @@ ACROSS = {"all/accept_local": 0, "all/rp_filter": 0, "all/arp_ignore": 0, "eth1/
     [
         ({**ACROSS, "eth1/accept_local": 0, "all/accept_local": 1}, CheckState.OK, ""),
         (
-            {**ACROSS, "eth1/accept_local": 0, "all/rp_filter": 1},
+            {**ACROSS, "eth1/accept_local": 0, "all/rp_filter": 1, "eth1/arp_announce": 0},
             CheckState.ADVICE,
-            "sysctl -w net.ipv4.conf.eth1.accept_local=1 net.ipv4.conf.eth1.rp_filter=2",
+            (
+                "sysctl -w net.ipv4.conf.eth1.accept_local=1 net.ipv4.conf.eth1.rp_filter=2 "
+                "net.ipv4.conf.eth1.arp_announce=2"
+            ),
         ),
         (ACROSS, None, ""),  # the kernel does not tell
     ],
