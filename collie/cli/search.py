@@ -211,7 +211,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
 
 def _exhausted(opened: campaigns.OpenCampaign) -> bool:
     records = opened.store.runs(with_series=False)
-    return opened.campaign.space.exhausted_by({each.workload for each in records if isinstance(each.result, Measured)})
+    return opened.campaign.space.exhausted_by(each.workload for each in records if isinstance(each.result, Measured))
 
 
 _FREE_ON_RESUME = SAFETY_PARAMETERS | {

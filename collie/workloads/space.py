@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from random import Random
@@ -121,14 +121,15 @@ class Space:
         """Return the decimal logarithm of the number of workloads, before constraints."""
         return math.fsum(math.log10(dimension.size()) for dimension in self.dimensions.values())
 
-    def exhausted_by(self, measured: Collection[Workload]) -> bool:
+    def exhausted_by(self, measured: Iterable[Workload]) -> bool:
         """Whether no workload of the ladders is left to measure. A space of lists, or of many, always has some left."""
         of_lists = any(isinstance(each, Vector) and each.max_length > 1 for each in self.dimensions.values())
         candidates = [each.candidates() for each in self.dimensions.values()]
         if of_lists or math.prod(map(len, candidates)) > _MAX_TRIES:
             return False
         made = (self.base.with_(**dict(zip(self.dimensions, values, strict=True))) for values in product(*candidates))
-        return all(workload in measured or self.violations(workload) for workload in made)
+        ran = set(measured)
+        return all(workload in ran or self.violations(workload) for workload in made)
 
     def complaints(
         self, workload: Workload, varied_in: Callable[[str], Iterable[str]] = lambda _name: ()

@@ -68,21 +68,26 @@ def test_an_interrupted_sweep_repeats_no_point(capsys: pytest.CaptureFixture[str
         assert json.loads(Path("a.json").read_text()) == whole
 
 
-def test_ctrl_c_says_how_to_go_on_if_points_are_kept() -> None:
-    # The record is written after every 16 points, and the rest takes seconds.
-    words = ["sweep", "--x", "qps=1..16384", "--y", "message_bytes=64..4MiB", "-o", "long.svg"]
+def interrupted_after(path: str, words: list[str]) -> str:
+    """Interrupt a command once it has written a file. Return its last line of errors."""
     sweep = subprocess.Popen(
         [sys.executable, "-m", "collie", *words], stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
     )
     deadline = time.monotonic() + 60
-    while not Path("long.json").exists():
+    while not Path(path).exists():
         assert time.monotonic() < deadline
         time.sleep(0.005)
     sweep.send_signal(signal.SIGINT)
     _, stderr = sweep.communicate(timeout=30)
     assert sweep.returncode == 130
+    return stderr.splitlines()[-1]
+
+
+def test_ctrl_c_says_how_to_go_on_if_points_are_kept() -> None:
+    # The record is written after every 16 points, and the rest takes seconds.
+    words = ["sweep", "--x", "qps=1..16384", "--y", "message_bytes=64..4MiB", "-o", "long.svg"]
     said = "interrupted; long.json keeps the points so far, repeat the command with --resume to go on"
-    assert stderr.splitlines()[-1] == said
+    assert interrupted_after("long.json", words) == said
     assert not Path("long.svg").exists()
     assert run([*words, "--resume"]) == 0
 
@@ -90,18 +95,8 @@ def test_ctrl_c_says_how_to_go_on_if_points_are_kept() -> None:
 def test_ctrl_c_while_figures_are_drawn_says_how_to_go_on() -> None:
     figures = [f"{number}.png" for number in range(9)]  # time enough for the signal
     words = ["sweep", "--x", "qps=1,2", "-o", "a.json", *(word for name in figures for word in ("-o", name))]
-    sweep = subprocess.Popen(
-        [sys.executable, "-m", "collie", *words], stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
-    )
-    deadline = time.monotonic() + 60
-    while not Path(figures[0]).exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    sweep.send_signal(signal.SIGINT)
-    _, stderr = sweep.communicate(timeout=30)
-    assert sweep.returncode == 130
     said = "interrupted; a.json keeps the points so far, repeat the command with --resume to go on"
-    assert stderr.splitlines()[-1] == said
+    assert interrupted_after(figures[0], words) == said
     assert not Path(figures[-1]).exists()
     assert run([*words, "--resume"]) == 0
     assert Path(figures[-1]).exists()
