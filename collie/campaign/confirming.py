@@ -81,7 +81,7 @@ class Confirmer:
         symptom = suspicion.verdict.symptom
         assert symptom is not None
         policy = self._recipe.confirmation
-        floor = max(suspicion.floor, self._recipe.confirming_floor(symptom))
+        floor = suspicion.floor.at_least(self._recipe.confirming_severity(symptom))
         try:
             await self._freshen_bound(lane, suspicion.workload, policy.siblings(suspicion.verdict))
             suspicion.taken = False
@@ -129,7 +129,7 @@ class Confirmer:
         if after is None:
             return False
         probes = confirm(suspicion.workload, symptom, self._trust.rule, self._recipe.confirmation.void_runs)
-        floor = max(suspicion.floor, self._recipe.confirming_floor(symptom))
+        floor = suspicion.floor.at_least(self._recipe.confirming_severity(symptom))
         confirmation, _ = await self._drive(lane, probes, "confirm", floor, after=after)
         if not confirmation.confirmed:
             return False

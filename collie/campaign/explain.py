@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Generator, Iterator
 from typing import Protocol, TypeVar
 
@@ -14,15 +13,16 @@ from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicio
 from collie.campaign.triage import Triage
 from collie.campaign.trust import Trust
 from collie.detect.confirm import confirm
-from collie.detect.symptom import Outcome, Verdict
+from collie.detect.symptom import Verdict
 from collie.ports import ProgressSink
 from collie.search.anomaly import Anomaly, KnownAnomalies, chance_of_next
 from collie.search.discriminating_counters import rank
 from collie.search.extract import MfsExtraction
 from collie.search.fresh_runs import Judgements, Surroundings, claim, nothing_measured
-from collie.search.joins import Explained, Joined, compare, is_more_severe, predicts, reduced
+from collie.search.joins import Explained, Joined, compare, predicts, reduced
 from collie.search.phases import answers
 from collie.search.recipe import Recipe
+from collie.search.second_cause import NO_FLOOR, Floor, floor_between, is_more_severe
 from collie.workloads.feature import Condition, Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space, widen_to_untested
@@ -44,14 +44,15 @@ class Drive(Protocol):
         lane: Lane,
         probes: Generator[Workload, Verdict | None, Result],
         purpose: str,
-        floor: float = 0.0,
+        floor: Floor = NO_FLOOR,
         about: Observation | None = None,
         after: SetUp | None = None,
     ) -> tuple[Result, int]:
         """Send the generator the verdicts, and return its result and the number of runs.
 
-        A verdict below the `floor` counts as normal. Questions `about` an observation are phases where they fit, and
-        are judged as far as its symptom goes. Each run comes `after` the phases of a set-up, if there are any.
+        A verdict that does not reach the `floor` counts as normal. Questions `about` an observation are phases where
+        they fit, and are judged as far as its symptom goes. Each run comes `after` the phases of a set-up, if there are
+        any.
         """
 
 
@@ -83,7 +84,7 @@ class Explainer:
         anomaly, floor = confirmed.anomaly, confirmed.floor
 
         def judgements() -> Iterator[tuple[Workload, Verdict]]:
-            return ((workload, at_least(verdict, floor)) for workload, verdict in self._measurer.judgement.judgements())
+            return ((workload, floor.apply(verdict)) for workload, verdict in self._measurer.judgement.judgements())
 
         around = self._around(lane, confirmed, judgements)
         runs = 0
@@ -109,7 +110,7 @@ class Explainer:
             confidence=extracted.confidence,
             fresh_runs=extracted.fresh_runs,
             fresh_shows=extracted.fresh_shows,
-            least_severity=floor,
+            floor=floor,
             telling=telling,
             hint=hint,
             is_plain=judgement.is_plain(extracted.workload),
@@ -178,14 +179,16 @@ class Explainer:
             self._sink.on_event(AnomalyReplaced(waiting.anomaly))
         else:
             waiting.inside = widen_to_untested(mfs, self._space)
-            waiting.floor = _floor(joined.alone, verdict) or _floor(self._covering(explained).cause, verdict)
+            waiting.floor = floor_between(joined.alone, verdict)
+            if waiting.floor == NO_FLOOR:
+                waiting.floor = floor_between(self._covering(explained).cause, verdict)
 
     async def _confirmed(self, lane: Lane, joined: Joined) -> Verdict | None:
         """Return a typical verdict on a control with another cause if set-ups of its own confirm that, else None."""
         if joined.suspect is None or joined.symptom is None:
             return None
         probes = confirm(joined.suspect, joined.symptom, self._trust.rule, self._recipe.confirmation.void_runs)
-        floor = self._recipe.confirming_floor(joined.symptom)
+        floor = Floor(self._recipe.confirming_severity(joined.symptom))
         confirmation, _ = await self._drive(lane, probes, "confirm", floor)
         return confirmation.typical if confirmation.confirmed else None
 
@@ -214,7 +217,7 @@ class Explainer:
         self._triage.contradicted(explained)
         revised = explained.anomaly.revised
         explained.anomaly = dataclasses.replace(
-            anomaly, mfs=mfs, fresh_runs=runs, fresh_shows=shows, revised=revised, least_severity=explained.floor
+            anomaly, mfs=mfs, fresh_runs=runs, fresh_shows=shows, revised=revised, floor=explained.floor
         )
         self._triage.explained(explained)
         self._sink.on_event(AnomalyExplained(explained.anomaly))
@@ -233,20 +236,5 @@ class Explainer:
         if reading is None or reading.verdict.is_inconclusive or predicts(reading.verdict, run.verdict):
             return False
         run.inside = widen_to_untested(mfs, self._space)
-        run.floor = _floor(reading.verdict, run.verdict)
+        run.floor = floor_between(reading.verdict, run.verdict)
         return True
-
-
-def at_least(verdict: Verdict, floor: float) -> Verdict:
-    """Return a verdict, as a normal one if its severity is below a floor."""
-    if not verdict.is_anomalous or verdict.severity >= floor:
-        return verdict
-    return Verdict(Outcome.NORMAL, f"{verdict.reason}, as the set around it predicts")
-
-
-def _floor(alone: Verdict | None, covered: Verdict) -> float:
-    """Return the severity halfway between that of a set's cause alone and that of a run with two causes."""
-    severity = alone.severity if alone is not None and alone.is_anomalous else 0.0
-    if not is_more_severe(covered, severity):
-        return 0.0
-    return 1.0 - math.sqrt((1.0 - severity) * (1.0 - min(covered.severity, 0.99)))

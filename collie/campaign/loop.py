@@ -51,7 +51,7 @@ from collie.campaign.budget import BudgetSpent
 from collie.campaign.carry_over import CarryOver
 from collie.campaign.confirming import Confirmer, SetAside
 from collie.campaign.events import AnomalyMerged
-from collie.campaign.explain import Explainer, at_least
+from collie.campaign.explain import Explainer
 from collie.campaign.history import probing_after
 from collie.campaign.lanes import Lane, LaneLost, PhaseOf
 from collie.campaign.measure import Measurer
@@ -68,6 +68,7 @@ from collie.search.anomaly import KnownAnomalies
 from collie.search.foreseen import ForeseenAnomaly
 from collie.search.phases import roomy
 from collie.search.recipe import Recipe
+from collie.search.second_cause import NO_FLOOR, Floor
 from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
@@ -356,7 +357,7 @@ class SearchLoop:
         lane: Lane,
         probes: Generator[Workload, Verdict | None, Result],
         purpose: str,
-        floor: float = 0.0,
+        floor: Floor = NO_FLOOR,
         about: Observation | None = None,
         after: SetUp | None = None,
     ) -> tuple[Result, int]:
@@ -372,7 +373,7 @@ class SearchLoop:
                     reading = await probing_after(self._measurer, lane, probe, after, purpose)
                 else:
                     reading = await self._measurer.probing(lane, probe, purpose, on, asked)
-                answer = at_least(reading.verdict, floor) if reading else None
+                answer = floor.apply(reading.verdict) if reading else None
                 runs += lane.runs - before
                 await self._measurer.require_working(lane)
                 if purpose in ("extract", "claim") and (suspicion := self._suspicion_for(lane)) is not None:

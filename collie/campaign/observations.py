@@ -11,6 +11,7 @@ from collie.campaign.lanes import Lane
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.search.anomaly import Anomaly
+from collie.search.second_cause import NO_FLOOR, Floor
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
@@ -21,14 +22,14 @@ class Observation:
     """An anomalous run.
 
     Attributes:
-        floor: severity from which on it shows, where a milder anomaly has the set `inside` around it.
+        floor: from where on it shows, where a milder anomaly has the set `inside` around it.
         foreseen: its set on another testbed, where it is known.
     """
 
     workload: Workload
     verdict: Verdict
     measurement: Measurement
-    floor: float = field(default=0.0, kw_only=True)
+    floor: Floor = field(default=NO_FLOOR, kw_only=True)
     inside: Mfs | None = field(default=None, kw_only=True)
     foreseen: Mfs | None = field(default=None, kw_only=True)
 

@@ -19,6 +19,7 @@ from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies, LikelySame
 from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
 from collie.search.familiarity import chance_of_same_cause
+from collie.search.second_cause import NO_FLOOR
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space, widen_to_untested
 from collie.workloads.workload import Workload
@@ -169,7 +170,7 @@ class Triage:
         if (foreseen := next((each for each in self.waiting if each.foreseen is not None), None)) is not None:
             return foreseen  # its explanation costs little, and later known anomalies may lie inside
         familiar = {waiting: self._familiarity(waiting) for waiting in self.waiting}
-        novel = [waiting for waiting in self.waiting if waiting.floor or familiar[waiting] < _FAMILIAR]
+        novel = [waiting for waiting in self.waiting if waiting.floor != NO_FLOOR or familiar[waiting] < _FAMILIAR]
         if novel:
             often = max(len(waiting.seen) for waiting in novel) >= explain_after_sightings
             if not often and fruitless < 1.0 and not is_needed(len(novel)):
@@ -252,7 +253,7 @@ class Triage:
     def milder_around(self, confirmed: ConfirmedAnomaly) -> list[Mfs]:
         """Return the sets that do not hide an anomaly: that around it, and those of causes below its floor."""
         around = [confirmed.inside] if confirmed.inside is not None else []
-        milder = (other for other in self._explained if other.severity_alone < confirmed.floor)
+        milder = (other for other in self._explained if other.severity_alone < confirmed.floor.severity)
         return around + [self._widened(other.anomaly) for other in milder]
 
     def same_set(self, confirmed: ConfirmedAnomaly) -> ConfirmedAnomaly | None:
@@ -266,7 +267,7 @@ class Triage:
             return self._judgement.signature(self._judgement.measurement(of.anomaly.workload) or of.measurement)
 
         for other in self._explained:
-            if confirmed.floor > other.severity_alone and self._widened(other.anomaly) == confirmed.inside:
+            if confirmed.floor.severity > other.severity_alone and self._widened(other.anomaly) == confirmed.inside:
                 continue
             one, two = confirmed.anomaly, other.anomaly
             mutual = _covers(two, one) and _covers(one, two) and bool(one.mfs.conditions and two.mfs.conditions)
@@ -352,7 +353,7 @@ class Triage:
 
         What lies in a set that does not predict it, without being worse, is familiar.
         """
-        if waiting.inside is not None and not waiting.floor:
+        if waiting.inside is not None and waiting.floor == NO_FLOOR:
             return 1.0
         return max((likely.chance for likely in self._likely_causes(waiting)), default=0.0)
 

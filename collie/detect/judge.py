@@ -24,7 +24,7 @@ from functools import cached_property
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, host_bounds
 from collie.detect.lateness import Lateness, lateness
 from collie.detect.measurement import HostMeasurement, Latency, Measurement, Victim
-from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive, throughput_is_missing
+from collie.detect.symptom import Outcome, Received, Symptom, Verdict, inconclusive, throughput_is_missing
 from collie.detect.thresholds import Loss, Thresholds
 from collie.detect.victims import carries_its_load, has_too_little, lost_by
 from collie.workloads.plan import flows, sinks
@@ -71,6 +71,10 @@ def _carries(workload: Workload, measurement: Measurement, thresholds: Threshold
         and not measurement.stopped
         and all((measurement.host(name).delivered_bps or 0.0) >= least * count for name, count in ends.items())
     )
+
+
+_ACCOUNTS_FOR = 0.5
+"""Share of a severity that a host's missing rate has to reach, to say that the severity is a matter of the rate."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,18 @@ class _Run:
         if decides and symptom is not Symptom.LOW_THROUGHPUT:
             text += f" and {throughput_is_missing(self.deficit, self.bound.source)}"
         margin = margin if self.measurement.stable else 1.0
-        return Verdict(Outcome.ANOMALOUS, text, symptom, min(1.0, max(severity, self.deficit)), host, margin)
+        severity = min(1.0, max(severity, self.deficit))
+        received = self.received_by(host, severity) if symptom.is_of_rate else None
+        return Verdict(Outcome.ANOMALOUS, text, symptom, severity, host, margin, received=received)
+
+    def received_by(self, name: str | None, severity: float) -> Received | None:
+        """Return what a host received, or None if that is unknown or lacks too little to account for a severity."""
+        host = next((each for each in self.receiving if each.host == name), None)
+        if host is None or not host.delivered_bps or not host.delivered_pps:
+            return None
+        if self.deficit_of(host) < _ACCOUNTS_FOR * severity:
+            return None  # pause that costs no throughput is not a matter of a rate
+        return Received(host.delivered_bps, host.delivered_pps)
 
     def concluded(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float) -> Verdict:
         health = self.measurement.health

@@ -60,6 +60,11 @@ class Symptom(StrEnum):
         return self in _OF_VICTIM
 
     @property
+    def is_of_rate(self) -> bool:
+        """Whether its severity is the share of a rate that is missing."""
+        return self in _OF_RATE
+
+    @property
     def is_relative(self) -> bool:
         """Whether the plain sibling's readings decide."""
         return self in _RELATIVE
@@ -70,6 +75,7 @@ class Symptom(StrEnum):
         return order.index(self) < order.index(other)
 
 
+_OF_RATE = frozenset({Symptom.PAUSE, Symptom.LOW_THROUGHPUT})
 _OF_VICTIM = frozenset({Symptom.VICTIM_LOSS, Symptom.VICTIM_LATENCY})
 _ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE}) | _OF_VICTIM
 _RELATIVE = frozenset({Symptom.LOW_THROUGHPUT, Symptom.LATENCY}) | _OF_VICTIM
@@ -84,6 +90,47 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Received:
+    """What a host received: payload bits/s and packets/s, both above 0."""
+
+    bps: float
+    pps: float
+
+    @property
+    def is_of_small_packets(self) -> bool:
+        """Whether only a limit of packets/s can be told from it, because so few bits/s are no limit."""
+        return self.bps < 8 * _SMALL_PACKET_BYTES * self.pps
+
+    def shares_limit_with(self, other: Received, factor: float) -> bool | None:
+        """Whether the limit that holds up another host can explain what this one receives.
+
+        It limits packets/s or bits/s, and both hosts reach it within a factor. Or this one is slower in neither. None
+        if packets/s and bits/s are both alike, so that the rates tell no difference.
+        """
+        packets, bits = self.pps / other.pps, self.bps / other.bps
+        alike = [1.0 / factor <= ratio <= factor for ratio in (packets, bits)]
+        if all(alike):
+            return None
+        if other.is_of_small_packets:
+            return packets >= 1.0 / factor
+        return any(alike) or min(packets, bits) >= 1.0
+
+    def times_slower_than(self, other: Received) -> float:
+        """Return the factor up to which this host does not keep up with another one, at least 1."""
+        ratios = [other.pps / self.pps]
+        if not other.is_of_small_packets:
+            ratios.append(other.bps / self.bps)
+        return min((ratio for ratio in ratios if ratio > 1.0), default=1.0)
+
+    def slower_by(self, factor: float) -> Received:
+        """Return both rates divided by a factor."""
+        return Received(self.bps / factor, self.pps / factor)
+
+
+_SMALL_PACKET_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement of a measurement. It has no truth value, because `if verdict` would merge two of three outcomes.
 
@@ -94,6 +141,7 @@ class Verdict:
         margin: deciding reading over its threshold, 1 when a disturbance can have contributed, 0 unless anomalous.
         signature: the raised counters, or None without a comparison.
         bound_bps: throughput of one port that was expected (`bounds.host_bounds`), or None if nothing was.
+        received: by the host with the symptom, if what it lacks accounts for the severity. None otherwise.
     """
 
     outcome: Outcome
@@ -104,6 +152,7 @@ class Verdict:
     margin: float = 0.0
     signature: Signature | None = field(default=None, compare=False)
     bound_bps: float | None = None
+    received: Received | None = field(default=None, compare=False)
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a verdict has three values; compare its outcome")

@@ -11,6 +11,7 @@ from collie.detect.interval import Interval, wilson
 from collie.detect.symptom import Symptom, Verdict, is_of_one_kind, own_figure, severity_in_brief, severity_in_words
 from collie.search.likely_cause import DiscriminatingCounter, component
 from collie.search.phrases import describe_conditions, describe_traffic, differences, plain_traffic
+from collie.search.second_cause import NO_FLOOR, Floor
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
@@ -80,8 +81,7 @@ class Anomaly:
         same_as: id of the anomaly that has the same cause, as control runs showed.
         likely_same_as: without an explanation, the anomaly that most likely has the same cause (`search.familiarity`).
         fresh_runs, fresh_shows: runs drawn anew inside the finished `mfs`, and those of them that were anomalous.
-        least_severity: severity from which a fresh run shows it. A milder run shows only the anomaly whose set is
-            around it. 0 if there is none.
+        floor: what a fresh run must show. A milder run shows only the anomaly whose set is around it.
         history: the shortest sequence of workloads after which it shows on the same set-up. Empty if it needs none.
         made_for: the workload whose set-up it needs, or None if a set-up of its own shows it.
         is_plain: whether plain traffic itself shows it: `workload` is its own plain sibling, on a set-up of its own.
@@ -109,7 +109,7 @@ class Anomaly:
     revised: tuple[Mfs, ...] = ()
     fresh_runs: int = 0
     fresh_shows: int = 0
-    least_severity: float = 0.0
+    floor: Floor = NO_FLOOR
     history: tuple[Workload, ...] = ()
     made_for: Workload | None = None
     found_severity: float | None = None
@@ -136,7 +136,7 @@ class Anomaly:
     def without_explanation(self) -> Anomaly:
         """Return the anomaly after a measurement contradicted its explanation."""
         open_again = replace(self, mfs=Mfs(()), complete=False, trials=0, passed=0, confidence=None)
-        open_again = replace(open_again, fresh_runs=0, fresh_shows=0, least_severity=0.0)
+        open_again = replace(open_again, fresh_runs=0, fresh_shows=0, floor=NO_FLOOR)
         return replace(open_again, revised=(*self.revised, self.mfs))
 
     @property

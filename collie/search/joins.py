@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from collie.detect.signature import contained, likeness
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.breaking import broken
+from collie.search.second_cause import is_beyond, is_more_severe
 from collie.workloads.feature import Condition, Mfs, sources
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -36,8 +37,8 @@ _ALIKE = 0.6
 """Likeness of counters from which the reduced workload has those of the covered one."""
 _SAME = 0.85
 """Likeness from which a control has the counters of a set's cause and no others."""
-_SLOWER = 1.5
-"""Factor between the shares of the time or throughput that are left, from which a second cause adds to the first."""
+_WORSE = 1.5
+"""Factor between the severities of a control and the covered workload, from which the two are not alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def predicts(alone: Verdict | None, covered: Verdict) -> bool:
     assert covered.symptom is not None
     if alone is None or not covered.symptom.is_related(alone.symptom):
         return False
-    if is_more_severe(covered, alone.severity):
+    if is_beyond(covered, alone):
         return False
     if is_more_severe(alone, covered.severity) and contained(alone.signature, covered.signature) < _ALIKE:
         return False  # what the set predicts is missing
@@ -125,21 +126,16 @@ def predicts(alone: Verdict | None, covered: Verdict) -> bool:
 
 def _has_cause(reduced: Verdict, cause: Verdict) -> bool:
     """Whether a reduced workload shows the cause of the set and no second one, judged by its simplest workload."""
-    return not is_more_severe(reduced, cause.severity) and likeness(reduced.signature, cause.signature) >= _ALIKE
+    return not is_beyond(reduced, cause) and likeness(reduced.signature, cause.signature) >= _ALIKE
 
 
 def _is_unchanged(control: Verdict, covered: Verdict, cause: Verdict) -> bool:
     """Whether a control is as severe as the covered workload, with the counters of the set's cause."""
     less, more = sorted((control.severity, covered.severity))
-    if is_more_severe(covered, control.severity) or is_more_severe(control, covered.severity) or more > _SLOWER * less:
+    if is_more_severe(covered, control.severity) or is_more_severe(control, covered.severity) or more > _WORSE * less:
         return False
     raised = cause.signature and control.signature and cause.signature.raised and control.signature.raised
     return bool(raised) and likeness(cause.signature, control.signature) >= _SAME
-
-
-def is_more_severe(verdict: Verdict, severity: float) -> bool:
-    """Whether a verdict is so much more severe than another cause that a second one adds to it."""
-    return (1.0 - severity) > _SLOWER * (1.0 - verdict.severity)
 
 
 def reduced(covered: Workload, mfs: Mfs, space: Space) -> Workload:

@@ -172,7 +172,7 @@ class Recipe:
     guide: Guide = field(default_factory=Guide)
     bayesian: Bayesian = field(default_factory=Bayesian)
 
-    def confirming_floor(self, symptom: Symptom) -> float:
+    def confirming_severity(self, symptom: Symptom) -> float:
         """Return the severity that a run must have to confirm a symptom."""
         if symptom is not Symptom.LOW_THROUGHPUT:
             return 0.0

@@ -122,7 +122,7 @@ _RECORDS = Codec(
             first=("window_seconds", "stable", "problems", "notes", "stopped", "health", "wrong_bytes", "victim"),
             without=("series",),
         ),
-        Verdict: Shape(first=("outcome", "symptom", "severity", "host"), without=("signature",)),
+        Verdict: Shape(first=("outcome", "symptom", "severity", "host"), without=("signature", "received")),
         Anomaly: Shape(keys={"mfs": "features"}, is_open=True),
         Calibration: Shape(first=("measured_on",)),
     }

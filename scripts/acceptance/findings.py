@@ -48,6 +48,7 @@ from collie.cli import search as search_command
 from collie.cli.options import testbed_choice
 from collie.content.spaces import load_space
 from collie.search.anomaly import Anomaly
+from collie.search.second_cause import NO_FLOOR, Floor
 from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.truth import Truth
@@ -246,8 +247,8 @@ def _measured(anomaly: Anomaly, score: Score, task: Task) -> dict[str, Any]:
         return entry
     subsystem = task.case.testbed().subsystem
     rng = Random(f"{task.seed}/{anomaly.id}")
-    least = anomaly.least_severity
-    precision, shows = _inside(anomaly.mfs, anomaly.workload, subsystem, POINTS, task.case.show_rate, rng, least)
+    floor = anomaly.floor
+    precision, shows = _inside(anomaly.mfs, anomaly.workload, subsystem, POINTS, task.case.show_rate, rng, floor)
     entry |= {"precision": precision, "shows": shows, **claim_of(anomaly)}
     entry["unneeded"] = sum(
         _inside(rest, anomaly.workload, subsystem, POINTS_WITHOUT, 1.0, rng)[0] >= precision - UNNEEDED
@@ -259,26 +260,31 @@ def _measured(anomaly: Anomaly, score: Score, task: Task) -> dict[str, Any]:
 
 
 def _inside(
-    mfs: Mfs, witness: Workload, subsystem: str, points: int, show_rate: float, rng: Random, least: float = 0.0
+    mfs: Mfs, witness: Workload, subsystem: str, points: int, show_rate: float, rng: Random, floor: Floor = NO_FLOOR
 ) -> tuple[float, float]:
     """Return the share of ladder-uniform points that are anomalous, and the share of runs there that show it.
 
-    A run shows it from the `least` severity on.
+    A run shows it from the `floor` on.
     """
     drawn = inside(SPACE, mfs, witness, points, rng, rest_plain=False)
     runnable = [workload for workload in drawn if not unsupported_reason(_file(subsystem).hardware, workload)]
     truth = _truth(subsystem)
     if show_rate == 1.0:
         severities = truth.severities(runnable)
-        return float(np.mean(severities > 0)), float(np.mean(_shown(severities, least)))
+        return float(np.mean(severities > 0)), float(np.mean(_shown(truth, runnable, severities, floor)))
     severities, costs, _ = truth.credits(runnable)
     anomalous = severities > 0
     causes = np.maximum(1, (costs > 0).sum(axis=0))  # each shows by itself
-    return float(anomalous.mean()), float((_shown(severities, least) * (1.0 - (1.0 - show_rate) ** causes)).mean())
+    shown = _shown(truth, runnable, severities, floor)
+    return float(anomalous.mean()), float((shown * (1.0 - (1.0 - show_rate) ** causes)).mean())
 
 
-def _shown(severities: NDArray[np.float64], least: float) -> NDArray[np.bool_]:
-    return (severities > 0) & (severities >= least)
+def _shown(
+    truth: Truth, workloads: Sequence[Workload], severities: NDArray[np.float64], floor: Floor
+) -> NDArray[np.bool_]:
+    if floor == NO_FLOOR:
+        return severities > 0
+    return np.array([floor.apply(truth.verdict(workload)).is_anomalous for workload in workloads])
 
 
 @cache

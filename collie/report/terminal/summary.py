@@ -20,6 +20,7 @@ from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.report.quantities import (
     effort,
+    floor_in_words,
     interval,
     known_elsewhere,
     latency,
@@ -160,7 +161,7 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
 def _claim(anomaly: Anomaly) -> str:
     if (shown := anomaly.shown_interval) is not None:
         fresh = format_count(anomaly.fresh_runs, "fresh run")
-        least = f", with a severity of at least {percent(anomaly.least_severity)}" if anomaly.least_severity else ""
+        least = f", {words}" if (words := floor_in_words(anomaly.floor)) else ""
         return f", shows in {anomaly.fresh_shows} of {fresh}{least} ({interval(shown)})"
     if not anomaly.trials:
         return ""

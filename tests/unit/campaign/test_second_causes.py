@@ -20,6 +20,7 @@ from collie.detect.symptom import Symptom
 from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.search.anomaly import Anomaly, KnownAnomalies, LikelySame
+from collie.search.second_cause import Floor
 from collie.search.strategy import Answer
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
@@ -145,8 +146,8 @@ def test_a_second_cause_that_needs_the_same_conditions_is_explained_inside_the_f
     first, second = summary.anomalies
     assert first.mfs == LOOPBACK
     assert (second.same_as, second.complete) == (None, True)
-    assert first.least_severity == 0.0
-    assert first.severity < second.least_severity < second.severity
+    assert first.floor.severity == 0.0
+    assert first.severity < second.floor.severity < second.severity
     assert set(SGES.conditions) <= set(second.mfs.conditions)
 
 
@@ -156,7 +157,7 @@ def test_a_second_cause_beyond_another_limit_of_the_same_feature_is_explained_by
     summary, sink = campaign([Planted(more, severity=0.9), Planted(many, severity=0.3)], [first, deep])
     assert sink.of(AnomalyMerged) == []
     assert [each.mfs for each in summary.anomalies] == [many, more]
-    assert 0.3 < summary.anomalies[1].least_severity < 0.9
+    assert 0.3 < summary.anomalies[1].floor.severity < 0.9
 
 
 def test_a_search_that_finds_nothing_new_looks_inside_its_sets() -> None:
@@ -230,7 +231,7 @@ def test_what_is_familiar_is_explained_while_the_search_finds_nothing_new() -> N
     assert triage.fruitless_seconds == 0.0
     assert triage.due(1, lambda _explanations: False, fruitless=1.9) is None  # most of them show no other cause
     assert triage.due(1, lambda _explanations: False, fruitless=2.0) is familiar
-    familiar.floor = 0.5
+    familiar.floor = Floor(0.5)
     assert triage.due(1000, lambda _explanations: False, fruitless=1.0) is familiar
 
 
@@ -250,7 +251,7 @@ def test_anomalies_like_an_explained_one_are_explained_last(related_first: bool)
     triage.waiting.remove(fresh)
     assert triage.due(1, lambda _explanations: False) is None
     assert triage.due(1, lambda _explanations: True) is related
-    related.floor = 0.5  # compared: another cause adds to the first
+    related.floor = Floor(0.5)  # compared: another cause adds to the first
     assert triage.due(1, lambda _explanations: False) is related
 
 

@@ -14,6 +14,7 @@ from collie.detect.bounds import Bounds, Calibration
 from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.search.anomaly import KnownAnomalies
+from collie.search.second_cause import Floor
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Mfs
@@ -72,7 +73,9 @@ def test_what_two_lanes_explained_is_compared_unless_it_lies_inside_the_other_as
 def test_a_set_whose_cause_stays_below_the_floor_of_a_second_cause_does_not_hide_it(floor: float, hides: bool) -> None:
     triage, known, suspicion = explained(LOOPBACK, complete=True)
     (first,) = triage.found.values()
-    second = ConfirmedAnomaly(INSIDE, suspicion.verdict, suspicion.measurement, replace(first, id="a2"), floor=floor)
+    second = ConfirmedAnomaly(
+        INSIDE, suspicion.verdict, suspicion.measurement, replace(first, id="a2"), floor=Floor(floor)
+    )
     triage.with_set[0].severity_alone = 0.6
     assert known.covers(INSIDE, but=triage.milder_around(second)) is hides
     second.inside = widen_to_untested(LOOPBACK, SPACE)

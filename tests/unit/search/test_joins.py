@@ -10,8 +10,8 @@ import pytest
 
 from collie.content.spaces import load_space
 from collie.detect.signature import Signature
-from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.search.joins import Explained, Joined, compare, is_more_severe, reduced
+from collie.detect.symptom import Outcome, Received, Symptom, Verdict
+from collie.search.joins import Explained, Joined, compare, reduced
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
 
@@ -161,11 +161,18 @@ def test_a_cause_inside_the_set_is_seen_by_what_it_adds() -> None:
     assert joined.alone.severity == 0.02
 
 
-@pytest.mark.parametrize(
-    ("severity", "alone", "more"), [(0.3, 0.02, False), (0.36, 0.02, True), (0.95, 0.9, True), (0.92, 0.9, False)]
-)
-def test_a_second_cause_takes_a_third_of_what_the_first_one_leaves(severity: float, alone: float, more: bool) -> None:
-    assert is_more_severe(replace(PAUSED, severity=severity), alone) is more
+@pytest.mark.parametrize(("pps", "same"), [(5e6, True), (1e6, False)])
+def test_small_messages_at_the_same_packets_per_second_are_no_second_cause(pps: float, same: bool) -> None:
+    """The reduced workload has plain messages. What a cause costs each packet is a larger share of a smaller one."""
+    large = replace(PAUSED, severity=0.12, received=Received(5e6 * 8 * 4096, 5e6))
+    small = replace(PAUSED, severity=0.97, received=Received(pps * 8 * 64, pps))
+    explained = Explained(OUTER, SIMPLEST, large, lambda _workload: False)
+    controls = compare(COVERED, small, explained, SPACE)
+    assert {next(controls), controls.send(NORMAL)}.isdisjoint({SIMPLEST})
+    controls.send(NORMAL)
+    with pytest.raises(StopIteration) as stop:
+        controls.send(large)
+    assert stop.value.value.same is same
 
 
 def test_the_reduced_workload_keeps_what_the_set_names() -> None:

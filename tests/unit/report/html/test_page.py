@@ -25,6 +25,7 @@ from collie.report.html.view import campaign_view, marker
 from collie.report.terminal.findings import findings_table
 from collie.search.anomaly import LikelySame
 from collie.search.likely_cause import DiscriminatingCounter, hint
+from collie.search.second_cause import Floor
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.testing.fakes import FAKE_CATALOG
@@ -203,7 +204,7 @@ def test_the_page_claims_what_fresh_runs_show() -> None:
     assert text in Page(page).text
     assert "16 of 17" not in Page(page).text
     assert '<data value="8" data-source="anomalies/a1/fresh_shows">8</data>' in page
-    store.add_anomaly(replace(found, fresh_runs=9, fresh_shows=8, least_severity=0.87))
+    store.add_anomaly(replace(found, fresh_runs=9, fresh_shows=8, floor=Floor(0.87)))
     second = Page(render_report(store, ReportContext("campaigns/my example", SPACE))).text
     assert "It showed in 8 of 9 fresh runs inside its conditions, with a severity of at least 87% (57 to 98%" in second
 

@@ -68,6 +68,7 @@ ANOMALY_KEYS = [
     "fresh_runs",
     "fresh_shows",
     "least_severity",
+    "most_received",
     "shown_ratio_interval",
     "revised",
     "same_as",

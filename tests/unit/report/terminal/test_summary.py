@@ -19,12 +19,13 @@ from collie.cli.main import cli
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import GeneratorHealth
 from collie.detect.reading import RunReading
-from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.detect.symptom import Outcome, Received, Symptom, Verdict
 from collie.inventory.fingerprint import Fingerprint, compare
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.terminal.findings import findings_table, next_steps
 from collie.report.terminal.summary import render_measurement, render_summary, render_trials
 from collie.search.anomaly import Anomaly, LikelySame
+from collie.search.second_cause import Floor
 from collie.testing.fakes import FAKE_CATALOG, FakeTestbed
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Direction, QpType, Workload
@@ -226,8 +227,15 @@ def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
     assert ", not explained to the end, shows in 9 of 9 fresh runs (70 to 100%)\n" in cut
     never = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, fresh_shows=0),)), 1.0)
     assert "shows in 0 of 9 fresh runs (0 to 30%)" in never
-    second = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, least_severity=0.87),)), 1.0)
+    second = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, floor=Floor(0.87)),)), 1.0)
     assert "shows in 9 of 9 fresh runs, with a severity of at least 87% (70 to 100%)" in second
+    for packet_bytes, words in (
+        (4096, "receiving less than 2.5 Mpps and 81.92 Gbit/s"),
+        (64, "receiving less than 2.5 Mpps"),
+    ):
+        floor = Floor(0.87, Received(5e6 * 8 * packet_bytes, 5e6), 2.0)
+        second = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, floor=floor),)), 1.0)
+        assert f"shows in 9 of 9 fresh runs, {words} (70 to 100%)" in second
 
 
 def test_suspicions_that_show_too_rarely_are_listed(summary: Summary) -> None:
