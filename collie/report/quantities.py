@@ -78,8 +78,8 @@ def floor_in_words(floor: Floor) -> str:
     if most is None:
         return f"with a severity of at least {percent(floor.severity)}"
     if most.is_of_small_packets:
-        return f"receiving less than {packet_rate(most.pps)}"
-    return f"receiving less than {packet_rate(most.pps)} and {rate(most.bps)}"
+        return f"with less than {packet_rate(most.pps)} received"
+    return f"with less than {packet_rate(most.pps)} and {rate(most.bps)} received"
 
 
 def percent(ratio: float | None) -> str:

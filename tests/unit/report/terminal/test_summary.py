@@ -230,8 +230,8 @@ def test_the_claim_is_that_of_fresh_runs(summary: Summary) -> None:
     second = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, floor=Floor(0.87)),)), 1.0)
     assert "shows in 9 of 9 fresh runs, with a severity of at least 87% (70 to 100%)" in second
     for packet_bytes, words in (
-        (4096, "receiving less than 2.5 Mpps and 81.92 Gbit/s"),
-        (64, "receiving less than 2.5 Mpps"),
+        (4096, "with less than 2.5 Mpps and 81.92 Gbit/s received"),
+        (64, "with less than 2.5 Mpps received"),
     ):
         floor = Floor(0.87, Received(5e6 * 8 * packet_bytes, 5e6), 2.0)
         second = render_summary(HEADER, replace(summary, anomalies=(replace(fresh, floor=floor),)), 1.0)
