@@ -149,6 +149,9 @@ def decode_anomaly(raw: Any) -> Anomaly:
     require_id(anomaly.id)
     if not 0 <= anomaly.fresh_shows <= anomaly.fresh_runs:
         raise ValueError(f"{anomaly.fresh_shows} of {anomaly.fresh_runs} fresh runs cannot show an anomaly")
+    milder = anomaly.floor.milder
+    if milder is not None and not (min(milder.bps, milder.pps) > 0 and anomaly.floor.slower >= 1.0):
+        raise ValueError("an anomaly cannot show by being faster than another one")
     if anomaly.set_up is not None:
         require_phase(anomaly.workload, anomaly.set_up)
     elif anomaly.history:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.links import LinkLatency
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement, Sample, Victim
-from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.detect.symptom import Outcome, Received, Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
+from collie.search.second_cause import Floor
 from collie.untrusted import sanitized
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
 from collie.workloads.plan import MAX_PARTNERS, MAX_RAILS, sinks
@@ -227,6 +228,8 @@ def anomalies(ids: st.SearchStrategy[str] = _identifiers) -> st.SearchStrategy[A
     Args:
         ids: their identifiers.
     """
+    rates = st.floats(1e-3, 1e15)
+    received = st.builds(Received, rates, rates)
     return st.builds(
         Anomaly,
         id=ids,
@@ -243,6 +246,7 @@ def anomalies(ids: st.SearchStrategy[str] = _identifiers) -> st.SearchStrategy[A
         complete=st.booleans(),
         fresh_runs=st.integers(9, 20),
         fresh_shows=st.integers(0, 9),
+        floor=st.builds(Floor, st.floats(0.0, 1.0), st.none() | received, st.floats(1.0, 1e6)),
         history=st.lists(st.sampled_from([1, 2, 4]), max_size=3),
     ).map(_with_history)
 

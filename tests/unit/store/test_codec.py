@@ -14,10 +14,11 @@ from hypothesis import given
 from collie.campaign.phases import Place
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import HostMeasurement, Measurement, Sample
-from collie.detect.symptom import Verdict
+from collie.detect.symptom import Received, Verdict
 from collie.plain import CODEC
 from collie.ports import CampaignHeader, Measured, RunRecord, SetupFailed, is_anew
 from collie.search.anomaly import Anomaly
+from collie.search.second_cause import Floor
 from collie.store import codec, schema
 from collie.store.exports import run_line
 from collie.store.records import from_row, to_row
@@ -161,6 +162,15 @@ def test_a_finding_of_an_earlier_collie_has_no_fresh_runs() -> None:
     raw = codec.encode_anomaly(replace(ANOMALY, fresh_runs=9, fresh_shows=8))
     del raw["fresh_runs"], raw["fresh_shows"]
     assert codec.decode_anomaly(raw) == ANOMALY
+
+
+@pytest.mark.parametrize(
+    ("bps", "pps", "slower"), [(0.0, 1.0, 2.0), (1.0, -1.0, 2.0), (1.0, 1.0, 0.0), (1.0, 1.0, 0.9)]
+)
+def test_a_floor_that_cannot_be_is_refused(bps: float, pps: float, slower: float) -> None:
+    raw = codec.encode_anomaly(replace(ANOMALY, floor=Floor(0.5, Received(bps, pps), slower)))
+    with pytest.raises(ValueError, match="faster than another"):
+        codec.decode_anomaly(raw)
 
 
 @pytest.mark.parametrize(("shows", "fresh"), [(2, 1), (-1, 1)])
