@@ -9,7 +9,7 @@ import pytest
 from collie.detect.bounds import NOTHING_EXPECTED, UNBOUNDED, Bound
 from collie.detect.judge import is_sound, judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
-from collie.detect.symptom import Symptom, Verdict, severity_in_brief
+from collie.detect.symptom import Received, Symptom, Verdict, severity_in_brief
 from collie.detect.thresholds import Loss, Thresholds
 from collie.workloads.workload import Direction, Workload
 from tests.support.measurements import LINE, measurement, verdict
@@ -60,6 +60,25 @@ def test_pause_frames_that_no_host_sends_are_congestion() -> None:
 
 def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
     assert verdict(measurement(40e9, 4e6, tx_pause=0.25)).severity == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("found", "received"),
+    [
+        (measurement(40e9, 4e6), Received(40e9, 4e6)),
+        (measurement(40e9, 4e6, tx_pause=0.25), Received(40e9, 4e6)),
+        (measurement(80e9, 8e6, tx_pause=0.38), Received(80e9, 8e6)),
+        (measurement(80e9, 8e6, tx_pause=0.42), None),  # not all of the pause costs throughput
+        (measurement(tx_pause=0.25), None),
+        (measurement(0.0, 0.0), None),
+        (measurement(88e9, 8.8e6, wrong_bytes=7), None),
+        (measurement(rnr=0.5), None),
+    ],
+)
+def test_a_severity_that_is_a_matter_of_a_rate_comes_with_the_rate(
+    found: Measurement, received: Received | None
+) -> None:
+    assert verdict(found).received == received
 
 
 def test_a_host_that_discards_more_than_it_receives_has_a_severity_of_one() -> None:
