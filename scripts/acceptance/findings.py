@@ -55,7 +55,7 @@ from collie.simulator.truth import Truth
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
-from tests.support.findings import checks, claim_of, lacking_one, line_of, page, tables
+from tests.support.findings import checks, claim_of, lacking_one, line_of, of_commits, page, tables
 from tests.support.quality import inside, recall, true_region
 from tests.support.results import Result, append, last_commit, read_results
 
@@ -337,7 +337,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run campaigns, or print the table."""
     options = _options(words)
     path = options.results / "findings.jsonl"
-    at = options.commit or last_commit(ROOT, _DEPENDS_ON)
+    at = options.commit[0] if options.commit else last_commit(ROOT, _DEPENDS_ON)
     if not options.table:
         options.results.mkdir(parents=True, exist_ok=True)
         chosen = [case for case in CASES if case.row in options.rows and options.only in (None, case.subsystem)]
@@ -349,13 +349,13 @@ def main(words: Sequence[str] | None = None) -> int:
         )
         failed = run_all(pending(tasks, read_results(path)), options.jobs, path)
         return 1 if failed or why_not else 0
-    results = [result for result in read_results(path) if result["commit"] == at]
+    results = of_commits(read_results(path), options.commit or [at])
     if not results:
-        print(f"{path} has no campaign of commit {at}", file=sys.stderr)
+        print(f"{path} has no campaign of commit {', '.join(options.commit or [at])}", file=sys.stderr)
         return 2
     print(tables(results))
     if options.write:
-        PAGE.write_text(page(results, at))
+        PAGE.write_text(page(results))
     return 0 if all(check.holds for check in checks(results)) else 1
 
 
@@ -368,7 +368,11 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget", default="10h")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "findings", metavar="DIR")
-    parser.add_argument("--commit", help="of the results; otherwise that of the working tree")
+    parser.add_argument(
+        "--commit",
+        action="append",
+        help="of the results; otherwise that of the working tree. Repeated with --table: the first that has the row",
+    )
     parser.add_argument("--table", action="store_true", help="print the table of the results")
     parser.add_argument("--write", action="store_true", help=f"with --table: write {PAGE.relative_to(ROOT)}")
     return parser.parse_args(words)

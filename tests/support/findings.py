@@ -178,8 +178,8 @@ def claim_of(anomaly: Anomaly) -> dict[str, Any]:
 
 PAGE_HEAD = """# Evidence: findings
 
-Are findings true to their causes, also on hardware that is less kind than F? {campaigns} campaigns of `guided` at
-commit {commit}, on simulated subsystems with known causes:
+Are findings true to their causes, also on hardware that is less kind than F? {campaigns} campaigns of `guided` on
+simulated subsystems with known causes, {commits}:
 
 <!-- needs: time -->
 ```sh
@@ -195,9 +195,25 @@ holds if its interval holds the share of runs inside that show the anomaly. The 
 """
 
 
-def page(results: Sequence[Result], commit: str) -> str:
+def page(results: Sequence[Result]) -> str:
     """Return the page of evidence."""
-    return PAGE_HEAD.format(commit=commit, campaigns=len(results)) + tables(results)
+    rows: dict[str, set[int]] = {}
+    for result in results:
+        rows.setdefault(result["commit"], set()).add(result["row"])
+    commits = " and ".join(
+        f"{'row' if len(of) == 1 else 'rows'} {', '.join(map(str, sorted(of)))} at commit {commit}"
+        for commit, of in sorted(rows.items(), key=lambda item: min(item[1]))
+    )
+    return PAGE_HEAD.format(commits=commits, campaigns=len(results)) + tables(results)
+
+
+def of_commits(results: Iterable[Result], commits: Sequence[str]) -> list[Result]:
+    """Return the results of each row at the first of these commits that has any."""
+    results = list(results)
+    rows: dict[int, str] = {}
+    for commit in reversed(commits):
+        rows |= {result["row"]: commit for result in results if result["commit"] == commit}
+    return [result for result in results if rows.get(result["row"]) == result["commit"]]
 
 
 def tables(results: Sequence[Result]) -> str:

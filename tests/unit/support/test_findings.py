@@ -15,7 +15,17 @@ from collie.detect.symptom import Symptom
 from collie.search.anomaly import Anomaly
 from collie.workloads.workload import Workload
 from tests.support.campaigns import PAUSING
-from tests.support.findings import Check, acceptance_table, binomial_limit, checks, claim_of, holds, lacking_one
+from tests.support.findings import (
+    Check,
+    acceptance_table,
+    binomial_limit,
+    checks,
+    claim_of,
+    holds,
+    lacking_one,
+    of_commits,
+    page,
+)
 
 ROOT = Path(__file__).parents[3]
 NOT_PLAIN = {"first_planted": True, "holds_witness": False, "times": 1}
@@ -136,6 +146,14 @@ def test_a_claim_is_of_the_runs_inside_until_fresh_ones_are_counted() -> None:
     assert (claim["k"], claim["n"]) == (9, 10)
     assert claim["interval"] == pytest.approx([0.596, 0.982], abs=0.001)
     assert claim_of(replace(ANOMALY, fresh_runs=0))["interval"] is None
+
+
+def test_a_page_names_the_commit_of_each_row() -> None:
+    rows = [result(1), result(3, "sick"), result(2, "nested", commit="def"), result(2, "nested", commit="older")]
+    chosen = of_commits([*rows, result(1, commit="def")], ["abc", "def", "older"])
+    assert [(each["row"], each["commit"]) for each in chosen] == [(1, "abc"), (3, "abc"), (2, "def")]
+    assert "rows 1, 3 at commit abc and row 2 at commit def" in page(chosen)
+    assert of_commits(rows, ["def"]) == [rows[2]]
 
 
 def test_what_is_on_record_is_not_run_again(script: ModuleType, tmp_path: Path) -> None:
