@@ -101,19 +101,16 @@ class Received:
         """Whether only a limit of packets/s can be told from it, because so few bits/s are no limit."""
         return self.bps < 8 * _SMALL_PACKET_BYTES * self.pps
 
-    def shares_limit_with(self, other: Received, factor: float) -> bool | None:
+    def shares_limit_with(self, other: Received, factor: float) -> bool:
         """Whether the limit that holds up another host can explain what this one receives.
 
-        It limits packets/s or bits/s, and both hosts reach it within a factor. Or this one is slower in neither. None
-        if packets/s and bits/s are both alike, so that the rates tell no difference.
+        It limits packets/s or bits/s, and both hosts reach it within a factor. Or this one is slower in neither.
         """
         packets, bits = self.pps / other.pps, self.bps / other.bps
-        alike = [1.0 / factor <= ratio <= factor for ratio in (packets, bits)]
-        if all(alike):
-            return None
         if other.is_of_small_packets:
             return packets >= 1.0 / factor
-        return any(alike) or min(packets, bits) >= 1.0
+        alike = any(1.0 / factor <= ratio <= factor for ratio in (packets, bits))
+        return alike or min(packets, bits) >= 1.0
 
     def times_slower_than(self, other: Received) -> float:
         """Return the factor up to which this host does not keep up with another one, at least 1."""

@@ -1,8 +1,8 @@
 """From where on a run inside a set shows more than the set's cause.
 
 A cause limits a rate. What it costs a packet, it costs a small packet, too, so with smaller messages the share of lost
-throughput grows although no other cause adds to it. Runs of other packets are therefore compared by their rates, where
-these are known: as many packets/s or bits/s are as much as the same limit allows. Otherwise the severity decides.
+throughput grows although no other cause adds to it. So where the rates of two runs are known, they are compared: as
+many packets/s or bits/s are as much as the same limit allows. Otherwise the severity decides.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Floor:
 
     Attributes:
         severity: of its verdict.
-        milder: what the host with the symptom receives where only the milder cause shows. If both that and the
-            verdict's rates are known and differ, the run must be slower by the factor `slower` instead.
+        milder: what the host with the symptom receives where only the milder cause shows. If that and the
+            verdict's rates are known, the run must be slower by the factor `slower` instead.
     """
 
     severity: float = 0.0
@@ -48,8 +48,9 @@ class Floor:
         return Verdict(Outcome.NORMAL, f"{verdict.reason}, as the set around it predicts")
 
     def _is_reached_by(self, verdict: Verdict) -> bool:
-        alike = _share_limit(verdict.received, self.milder, self.slower)
-        return verdict.severity >= self.severity if alike is None else not alike
+        if self.milder is None or verdict.received is None:
+            return verdict.severity >= self.severity
+        return not verdict.received.shares_limit_with(self.milder, self.slower)
 
 
 NO_FLOOR = Floor()
@@ -61,10 +62,12 @@ def is_more_severe(verdict: Verdict, severity: float) -> bool:
 
 
 def is_beyond(verdict: Verdict, other: Verdict) -> bool:
-    """Whether a verdict shows a second cause beside that of another one: more severe, and not for its packets alone."""
+    """Whether a verdict shows a second cause beside that of another one: more severe, and not by the same limit."""
     if not is_more_severe(verdict, other.severity):
         return False
-    return not _share_limit(verdict.received, other.received, _SLOWER)
+    if verdict.received is None or other.received is None:
+        return True
+    return not verdict.received.shares_limit_with(other.received, _SLOWER)
 
 
 def floor_between(alone: Verdict | None, covered: Verdict) -> Floor:
@@ -77,15 +80,10 @@ def floor_between(alone: Verdict | None, covered: Verdict) -> Floor:
     if not is_beyond(covered, alone):
         return NO_FLOOR
     severity = _between(alone.severity, covered.severity)
-    milder, slower = alone.received, covered.received
-    if milder is None or slower is None or slower.shares_limit_with(milder, _SLOWER) is None:
+    if alone.received is None or covered.received is None:
         return Floor(severity)
-    factor = slower.times_slower_than(milder)
-    return Floor(severity, milder, max(math.sqrt(factor), factor / _SLOWER))
-
-
-def _share_limit(one: Received | None, other: Received | None, factor: float) -> bool | None:
-    return None if one is None or other is None else one.shares_limit_with(other, factor)
+    factor = covered.received.times_slower_than(alone.received)
+    return Floor(severity, alone.received, max(math.sqrt(factor), factor / _SLOWER))
 
 
 def _between(severity: float, worse: float) -> float:
