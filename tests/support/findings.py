@@ -190,7 +190,7 @@ python scripts/acceptance/findings.py --table --write
 A *set* is the explanation of an anomaly that is reported on its own. Its precision is the share of 2,000 ladder-uniform
 points inside that are anomalous. A condition is needless if the precision without it is at most 0.05 lower. A claim
 holds if its interval holds the share of runs inside that show the anomaly. The subsystems of rows 2 and 3 are in
-`tests/data/subsystems`.
+`tests/data/subsystems`. 20 campaigns per case are asked for, and 100 on F-healthy.
 
 """
 
