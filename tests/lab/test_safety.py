@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 SOON = 30.0
 SILENCE_SECONDS = 10.0
+PERFTEST_PORT = 18515
 WORKLOAD = "{qp_type: RC, opcode: WRITE, messages: [16KiB], qps: 2}\n"
 
 
@@ -42,6 +43,12 @@ def packets(remote: Remote) -> int:
     return int(remote.run(["cat", path], SOON).stdout)
 
 
+def listens(remote: Remote) -> bool:
+    """Whether a perftest server waits for its client."""
+    listening = f":{PERFTEST_PORT:04X} [0-9A-F]*:0000 0A"
+    return remote.run(["grep", "-q", listening, "/proc/net/tcp", "/proc/net/tcp6"], SOON).status == 0
+
+
 def wait_for(condition: Callable[[], object], seconds: float) -> float:
     """Wait until a condition holds; return how long that took."""
     began = time.monotonic()
@@ -57,11 +64,12 @@ def test_traffic_of_another_process_makes_the_start_refuse(
     server = ["timeout", "200", "ib_write_bw", "-d", "rxe0", "-x", "1", "-F", "-D", "180"]
     stranger = threading.Thread(target=remotes[1].run, args=(server, 240), daemon=True)
     stranger.start()
-    time.sleep(1)
+    wait_for(lambda: listens(remotes[1]), SOON)  # a client that comes earlier gives up
     client = threading.Thread(target=remotes[0].run, args=([*server, pair.b.data_address], 240), daemon=True)
     client.start()
     try:
-        wait_for(lambda: queue_pairs(remotes[0]) and queue_pairs(remotes[1]), SOON)
+        before = packets(remotes[0])
+        wait_for(lambda: packets(remotes[0]) > before + 1000, SOON)
         words = ["measure", str(workload), "--hosts", str(lab_inventory)]
         refused = process(*words, cwd=tmp_path, status=3)
         assert "ib_write_bw (pid " in refused.stderr
