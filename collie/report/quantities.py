@@ -9,7 +9,6 @@ from collie.campaign.summary import NotConfirmed
 from collie.detect.interval import Interval
 from collie.detect.measurement import Latency, Victim
 from collie.ports import CampaignHeader
-from collie.search.second_cause import NO_FLOOR, Floor
 from collie.workloads.plan import sinks
 from collie.workloads.units import (
     format_count,
@@ -68,18 +67,6 @@ def packet_rate(packets_per_second: float | None) -> str:
         if packets_per_second >= factor:
             return f"{packets_per_second / factor:.3g} {unit}"
     return f"{format_number(packets_per_second, '.3g')} pps"
-
-
-def floor_in_words(floor: Floor) -> str:
-    """Say from where on a run counts as shown, empty if any anomalous one does."""
-    if floor == NO_FLOOR:
-        return ""
-    most = floor.most_received
-    if most is None:
-        return f"with a severity of at least {percent(floor.severity)}"
-    if most.is_of_small_packets:
-        return f"with less than {packet_rate(most.pps)} received"
-    return f"with less than {packet_rate(most.pps)} and {rate(most.bps)} received"
 
 
 def percent(ratio: float | None) -> str:

@@ -337,7 +337,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run campaigns, or print the table."""
     options = _options(words)
     path = options.results / "findings.jsonl"
-    at = options.commit[0] if options.commit else last_commit(ROOT, _DEPENDS_ON)
+    commits = options.commit or [last_commit(ROOT, _DEPENDS_ON)]
     if not options.table:
         options.results.mkdir(parents=True, exist_ok=True)
         chosen = [case for case in CASES if case.row in options.rows and options.only in (None, case.subsystem)]
@@ -345,13 +345,17 @@ def main(words: Sequence[str] | None = None) -> int:
         for name, reason in why_not.items():
             print(f"cannot run {name}: {reason}", file=sys.stderr)
         tasks = tasks_of(
-            (case for case in chosen if case.name not in why_not), options.seeds, options.first, options.budget, at
+            (case for case in chosen if case.name not in why_not),
+            options.seeds,
+            options.first,
+            options.budget,
+            commits[0],
         )
         failed = run_all(pending(tasks, read_results(path)), options.jobs, path)
         return 1 if failed or why_not else 0
-    results = of_commits(read_results(path), options.commit or [at])
+    results = of_commits(read_results(path), commits)
     if not results:
-        print(f"{path} has no campaign of commit {', '.join(options.commit or [at])}", file=sys.stderr)
+        print(f"{path} has no campaign of commit {', '.join(commits)}", file=sys.stderr)
         return 2
     print(tables(results))
     if options.write:

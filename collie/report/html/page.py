@@ -25,7 +25,7 @@ from collie.report.html.comparison import ComparisonPage, Likeness, compare_camp
 from collie.report.html.page_data import page_data
 from collie.report.html.view import campaign_view, elapsed_seconds, marker, set_ups
 from collie.report.json.objects import plain
-from collie.report.quantities import floor_in_words, interval, known_elsewhere, name_testbed, percent, rate, runs, times
+from collie.report.quantities import interval, known_elsewhere, name_testbed, packet_rate, percent, rate, runs, times
 from collie.workloads.units import format_count, format_seconds
 
 FIRST_ROWS = 10
@@ -150,7 +150,7 @@ def environment() -> Environment:
         "shell": shlex.join,
         "engineering": lambda value: "unknown" if value is None else engineering(value),
         "rate": rate,
-        "floor_in_words": floor_in_words,
+        "packet_rate": packet_rate,
         "seconds": format_seconds,
         "runs": runs,
         "interval": interval,

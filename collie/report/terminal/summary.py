@@ -20,7 +20,6 @@ from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.report.quantities import (
     effort,
-    floor_in_words,
     interval,
     known_elsewhere,
     latency,
@@ -40,6 +39,7 @@ from collie.report.terminal.findings import findings_table
 from collie.report.terminal.table import NARROWEST
 from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import NO_COUNTERS, Anomaly, causes_of
+from collie.search.second_cause import NO_FLOOR, Floor
 from collie.workloads.effect import has_effect
 from collie.workloads.units import format_count, format_seconds
 from collie.workloads.workload import FIELD_NAMES
@@ -161,12 +161,20 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
 def _claim(anomaly: Anomaly) -> str:
     if (shown := anomaly.shown_interval) is not None:
         fresh = format_count(anomaly.fresh_runs, "fresh run")
-        least = f", {words}" if (words := floor_in_words(anomaly.floor)) else ""
-        return f", shows in {anomaly.fresh_shows} of {fresh}{least} ({interval(shown)})"
+        return f", shows in {anomaly.fresh_shows} of {fresh}{_least(anomaly.floor)} ({interval(shown)})"
     if not anomaly.trials:
         return ""
     show = "shows" if anomaly.trials == 1 else "show"
     return f" ({anomaly.passed} of {runs(anomaly.trials)} inside {show} it)"
+
+
+def _least(floor: Floor) -> str:
+    """Say what a run must show to count, empty if any anomalous one does."""
+    most = floor.most_received
+    if most is None:
+        return f", with a severity of at least {percent(floor.severity)}" if floor != NO_FLOOR else ""
+    bits = "" if most.is_of_small_packets else f" and {rate(most.bps)}"
+    return f", with less than {packet_rate(most.pps)}{bits} received"
 
 
 def _unconfirmed(suspicions: Sequence[Unconfirmed]) -> Iterator[str]:

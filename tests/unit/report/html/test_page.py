@@ -14,7 +14,7 @@ from collie.app.adapters import ReportContext
 from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.detect.plain import plain_sibling
-from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.detect.symptom import Outcome, Received, Symptom, Verdict
 from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
@@ -207,6 +207,12 @@ def test_the_page_claims_what_fresh_runs_show() -> None:
     store.add_anomaly(replace(found, fresh_runs=9, fresh_shows=8, floor=Floor(0.87)))
     second = Page(render_report(store, ReportContext("campaigns/my example", SPACE))).text
     assert "It showed in 8 of 9 fresh runs inside its conditions, with a severity of at least 87% (57 to 98%" in second
+    for packet_bytes, words in ((4096, "2.5 Mpps and 81.92 Gbit/s"), (64, "2.5 Mpps")):
+        floor = Floor(0.87, Received(5e6 * 8 * packet_bytes, 5e6), 2.0)
+        store.add_anomaly(replace(found, fresh_runs=9, fresh_shows=8, floor=floor))
+        page = render_report(store, ReportContext("campaigns/my example", SPACE))
+        assert f"inside its conditions, with less than {words} received (57 to 98%" in Page(page).text
+        assert '<data value="2500000.0" data-source="anomalies/a1/most_received/pps">2.5 Mpps</data>' in page
 
 
 def test_the_page_names_the_phases_that_it_displays() -> None:
