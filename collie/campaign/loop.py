@@ -11,8 +11,8 @@ Rules.
 4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings*: unconfirmed runs
    with its transport, its symptom and a similar signature. It begins anyway once waiting explanations need the rest of
    the budget. The least familiar anomaly comes first (`search.familiarity`). One that is familiar waits until the
-   search is *fruitless*: it has found nothing new for as long as an explanation takes, twice as long after each of
-   these. Sightings that the finished set leaves out are suspicions again. Anomalies that an explanation covers are
+   search is *fruitless*: it has found nothing new for as long as an explanation takes, twice as long after the first
+   of these. Sightings that the finished set leaves out are suspicions again. Anomalies that an explanation covers are
    joined with it if controls agree (`search.joins`).
 5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
    kept as incomplete.

@@ -27,6 +27,8 @@ from collie.workloads.workload import Workload
 _AUDITED = 10
 _FAMILIAR = 0.5
 """Chance of the cause of an explained anomaly from which an observation is no novelty."""
+_PATIENCE = 2.0
+"""Fruitless time between explanations of familiar anomalies, in explanations. Most of them show no other cause."""
 _SAME_SET = 0.6
 """Likeness of counters from which two anomalies whose sets hold each other's simplest workload are one."""
 
@@ -162,8 +164,8 @@ class Triage:
         """Return the anomaly to explain now: the least familiar one, if any has the required sightings. 0 is at once.
 
         `is_needed` decides whether this number of explanations needs the rest of the budget. Then one begins, too. One
-        also begins after the search was `fruitless` for as long as an explanation takes, in units of that time. For a
-        familiar anomaly that time doubles with each of them, because most show no other cause.
+        also begins after the search was `fruitless` for as long as an explanation takes, in units of that time. After a
+        familiar anomaly the next one waits for `_PATIENCE`.
         """
         if self.waiting and (self.waiting[0].is_next or not explain_after_sightings):
             return self.waiting[0]
@@ -182,7 +184,7 @@ class Triage:
         # Familiar anomalies most likely have a cause that is explained. A search that finds anything is worth more.
         if self.waiting and (fruitless >= self._patience or is_needed(1)):
             self.fruitless_seconds = 0.0
-            self._patience *= 2.0
+            self._patience = _PATIENCE
             return min(self.waiting, key=familiar.__getitem__)
         return None
 

@@ -231,6 +231,8 @@ def test_what_is_familiar_is_explained_while_the_search_finds_nothing_new() -> N
     assert triage.fruitless_seconds == 0.0
     assert triage.due(1, lambda _explanations: False, fruitless=1.9) is None  # most of them show no other cause
     assert triage.due(1, lambda _explanations: False, fruitless=2.0) is familiar
+    assert triage.due(1, lambda _explanations: False, fruitless=1.9) is None
+    assert triage.due(1, lambda _explanations: False, fruitless=2.0) is familiar
     familiar.floor = Floor(0.5)
     assert triage.due(1000, lambda _explanations: False, fruitless=1.0) is familiar
 
