@@ -12,8 +12,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from . import facts, rdma_cm
 from .content import is_sink
 from .control_verbs import ControlVerbs
+from .echoes import Echoes
 from .faults import AgentFault, bad_request
 from .lines import encode
+from .native_traffic import NativeTraffic
 from .paths import NATIVE, AnyTraffic, DataPath, DataPaths
 from .pattern import fitting, payload_per_packet
 from .queues import GENERATION_MASK, QUEUE_MASK, build_queues, idle_queues
@@ -77,6 +79,7 @@ class Engine:
         self.resources: Optional[Resources] = None
         self.traffic: Optional[AnyTraffic] = None
         self.control_verbs: Optional[ControlVerbs] = None
+        self.echoes: Optional[Echoes] = None
         self._spin_seconds = 0.0
         self.parts: List[UsedEnd] = []
         self._phases = 0
@@ -134,11 +137,12 @@ class Engine:
         resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
         self.path, self.resources = path, resources
         self.control_verbs = ControlVerbs(resources, self.totals.words)
+        self.echoes = Echoes(path.verbs, resources.pd)
         self._spin_seconds = 0.0 if facts.is_software(command["device"]) else SPIN_SECONDS
         resources.create(ends, command["processes"])
         return {
             "data_path": path.name,
-            "endpoints": {end.key: resources.endpoint(end) for end in ends},
+            "endpoints": {end.key: {**resources.endpoint(end), "echoes": path.paces} for end in ends},
             "flows": {end.key: {"buffers": end.place} for end in ends},
         }
 
@@ -192,7 +196,7 @@ class Engine:
             "flows": {
                 part.end.key: {
                     **_plan(part.workload, part.end.requester, alone),
-                    "timed": self.path.paces and part.end.requester and part.workload.timed,
+                    "timed": self.path.paces and part.timed,
                 }
                 for part in parts
             }
@@ -210,6 +214,9 @@ class Engine:
             queues.update(build_queues(resources.v, part, layouts[part.end.key], generation))
         self.totals.restart()
         traffic.admit(queues)
+        if isinstance(traffic, NativeTraffic) and self.echoes is not None:
+            for part in self.parts:
+                traffic.admit_echoes(self.echoes.build(part))
         for part in self.parts:
             end = part.end
             if part.receives is not None:
@@ -283,6 +290,8 @@ class Engine:
             control_verbs.close()
         if self.resources is not None:
             flushed = self.resources.quiesce(QUIESCE_SECONDS)
+            if self.echoes is not None:
+                self.echoes.close()
             self.resources.destroy()
             self.resources = None
         return {"flushed": flushed, "clean": True}

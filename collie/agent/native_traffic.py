@@ -9,12 +9,14 @@ import ctypes
 import os
 import time
 from ctypes import POINTER, c_double, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Tuple
 
 from .abi import members
+from .echoes import PairEchoes
 from .library import Library, VerbsError
 from .objects import CompletionQueue
 from .queues import NO_GENERATION, Queue, next_receive
+from .resources import ECHOES
 from .work_requests import lay_out
 
 
@@ -30,6 +32,12 @@ class TimedStruct(ctypes.Structure):
     _fields_ = [("since", c_int64), ("following", c_uint64)]
 
 
+class EchoStruct(ctypes.Structure):
+    """``struct echo``."""
+
+    _fields_ = [("since", c_int64), *members(c_uint32, "number unused")]
+
+
 class QueueStruct(ctypes.Structure):
     """``struct queue``."""
 
@@ -40,12 +48,13 @@ class QueueStruct(ctypes.Structure):
         ("returns", POINTER(ProofStruct)),
         *members(c_void_p, "post totals pair_word"),
         ("timed", POINTER(TimedStruct)),
+        ("echoes", POINTER(EchoStruct)),
         *members(c_double, "nanoseconds_per_byte stagger"),
         *members(c_uint64, "count bytes offered"),
         ("due", c_int64),
         *members(c_uint32, "chain_count next limit batch posts messages_per_signal overhead outstanding"),
         *members(c_uint32, "used sends shared alive listed return_count returned generation"),
-        *members(c_uint32, "timed_first timed_count until_posted until_completed reported waiting unused"),
+        *members(c_uint32, "timed_first timed_count until_posted until_completed reported waiting next_echo"),
     ]
 
 
@@ -58,7 +67,10 @@ class CompletionQueueStruct(ctypes.Structure):
 class PairStruct(ctypes.Structure):
     """``struct pair``."""
 
-    _fields_ = [("word", c_void_p), ("qp_num", c_uint32), ("failed", c_uint32)]
+    _fields_ = [
+        *members(c_void_p, "word target echo echo_receive"),
+        *members(c_uint32, "qp_num failed echoes_out unused"),
+    ]
 
 
 class PollFd(ctypes.Structure):
@@ -82,7 +94,7 @@ class TrafficStruct(ctypes.Structure):
         ("rounds", c_uint64),
         *members(c_uint32, "queue_count cq_count pair_count sending"),
         ("control", c_int32),
-        *members(c_uint32, "waiting_count paced every fresh busy"),
+        *members(c_uint32, "waiting_count paced every echo_every echo_number echoes_out fresh busy unused"),
     ]
 
 
@@ -93,6 +105,7 @@ class TrafficObject:
         pointer = POINTER(TrafficStruct)
         self.init = self._function(loaded.collie_traffic_init, None, pointer)
         self.admit = self._function(loaded.collie_traffic_admit, None, pointer, c_uint32)
+        self.receive_echoes = self._function(loaded.collie_traffic_receive_echoes, None, pointer, c_uint32, c_uint32)
         self.begin = self._function(loaded.collie_traffic_begin, None, pointer)
         self.run = self._function(loaded.collie_traffic_run, c_int, pointer, c_int64)
         self.library = library
@@ -120,6 +133,8 @@ class NativeTraffic:
         self._base = ctypes.addressof((c_uint64 * len(words)).from_buffer(words))
         # They own the work requests and the arrays that the structures point to.
         self._admitted: Dict[int, Tuple[Queue, QueueStruct]] = {}
+        self._echoes: Dict[int, PairEchoes] = {}
+        self._places = {number: place for place, number in enumerate(sorted(pair_words))}
         self._queues = (QueueStruct * slots)(*(QueueStruct(generation=NO_GENERATION, sends=1) for _ in range(slots)))
         self._struct = TrafficStruct(
             words=self._base,
@@ -128,7 +143,7 @@ class NativeTraffic:
                 *(CompletionQueueStruct(cq.cq.address, cq.channel.address, cq.fd) for cq in cqs)
             ),
             pairs=(PairStruct * len(pair_words))(
-                *(PairStruct(self._word(word), number) for number, word in sorted(pair_words.items()))
+                *(PairStruct(word=self._word(word), qp_num=number) for number, word in sorted(pair_words.items()))
             ),
             sleepers=(PollFd * (len(cqs) + 1))(),
             waiting=(c_void_p * slots)(),
@@ -166,7 +181,8 @@ class NativeTraffic:
             sends=queue.sends,
             shared=queue.shared,
             alive=queue.alive,
-            timed=(TimedStruct * queue.limit)() if queue.timed else None,
+            timed=(TimedStruct * queue.limit)() if queue.timed and not queue.echoed else None,
+            echoes=(EchoStruct * ECHOES)() if queue.timed and queue.echoed else None,
             nanoseconds_per_byte=queue.nanoseconds_per_byte,
             stagger=queue.stagger,
             generation=queue.generation,
@@ -180,6 +196,18 @@ class NativeTraffic:
             self._admitted[number] = queue, laid_out
             if queue.target is not None:
                 self._functions.admit(self._struct, number)
+
+    def admit_echoes(self, echoes: Iterable[PairEchoes]) -> None:
+        """Give queue pairs the work requests of their echoes, and post receives for those to come."""
+        for each in echoes:
+            lay_out([each.request])
+            self._echoes[each.pair.qp_num] = each
+            place = self._places[each.pair.qp_num]
+            driven = self._struct.pairs[place]
+            driven.target = each.pair.address
+            driven.echo = each.request.address if each.sends else None
+            driven.echo_receive = None if each.sends else each.request.address
+            self._functions.receive_echoes(self._struct, place, each.missing)
 
     def next_receive(self, number: int) -> int:
         """Return which receive of a queue, in the order of posting, the next message takes."""

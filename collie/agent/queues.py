@@ -2,7 +2,8 @@
 
 The id of a work request tells the traffic loop what its completion proves, so no table of outstanding work is kept::
 
-    bits 0-1    kind: RECEIVE, SEND (inside a round), SEND_END (the round's last, which frees its slots)
+    bits 0-1    kind: RECEIVE, SEND (inside a round), SEND_END (the round's last, which frees its slots),
+                ECHO (at both ends of an echo)
     bits 2-5    generation: number of the phase that built it, modulo 16
     bits 6-25   number of the queue
     bits 26-63  payload bytes that it proves delivered (only of sends, because a receive completion has its length)
@@ -27,7 +28,7 @@ from .used_end import UsedEnd
 from .verbs import Verbs
 from .workload import ATOMICS, FETCHING, SENDS, Workload
 
-RECEIVE, SEND, SEND_END = 0, 1, 2
+RECEIVE, SEND, SEND_END, ECHO = 0, 1, 2, 3
 KIND_MASK = 3
 GENERATION_SHIFT, QUEUE_SHIFT, BYTES_SHIFT = 2, 6, 26
 GENERATION_MASK = (1 << (QUEUE_SHIFT - GENERATION_SHIFT)) - 1
@@ -47,6 +48,7 @@ class Queue:
         "chain_bytes",  # payload of each chain
         "chains",  # first work request of each chain, in posting order
         "count",  # completions not yet added to the totals
+        "echoed",  # its timed rounds end with their echoes
         "generation",  # of its work requests
         "limit",  # rounds of sends, or chains of receives, that fit into the queue
         "listed",  # already on the list of queues whose completions are to be added
@@ -65,12 +67,13 @@ class Queue:
         "shared",  # a receive queue of many queue pairs
         "stagger",  # share of a round by which a paced queue is behind the first one of its flow
         "target",  # queue pair or shared receive queue
-        "timed",  # its completions prove that requests were carried out
+        "timed",  # completions, or echoes, prove that requests were carried out
         "used",  # completed receives that are not posted again yet
     )
 
     def __init__(self, sends: bool, base: int, qp_word: int, target: Any) -> None:
         self.sends, self.shared, self.alive, self.listed, self.timed = sends, False, True, False, False
+        self.echoed = False
         self.nanoseconds_per_byte = self.stagger = 0.0
         self.base, self.qp_word, self.target = base, qp_word, target
         self.generation = NO_GENERATION
@@ -135,7 +138,7 @@ class _SendBuilder:
 
     def __init__(self, v: Verbs, part: UsedEnd, generation: int) -> None:
         self.v, self.workload, self.end, self.generation = v, part.workload, part.end, generation
-        self.qps, self.flow_qps = part.qps, part.flow_qps
+        self.qps, self.flow_qps, self.timed, self.echoed = part.qps, part.flow_qps, part.timed, part.echoed
         chains = send_chains(self.workload, part.qps)
         requests = [request for chain in chains for request in chain.requests]
         proved = max(request.delivers.bytes for request in requests)
@@ -161,7 +164,7 @@ class _SendBuilder:
         shared = []
         for position, request in enumerate(chain.requests):
             kind = SEND_END if request.ends_round else SEND
-            proof = request.delivers.bytes << BYTES_SHIFT | _id_of(0, self.generation, kind)
+            proof = request.delivers.bytes << BYTES_SHIFT | id_of(0, self.generation, kind)
             flags = _send_flags(self.v, self.workload, request, position == 0)
             shared.append((proof, self.opcodes[request.opcode], flags, request))
         return shared[::-1]
@@ -175,7 +178,7 @@ class _SendBuilder:
         queue.batch, queue.posts = workload.wqe_batch, workload.signal_every
         queue.messages_per_signal = workload.messages_per_signal
         queue.returns, queue.chain_bytes = self.returns, self.chain_bytes
-        queue.timed = workload.timed
+        queue.timed, queue.echoed = self.timed, self.echoed
         if workload.offered_bps:
             queue.nanoseconds_per_byte = 8e9 * self.flow_qps / workload.offered_bps
             queue.stagger = pair / self.qps
@@ -210,7 +213,8 @@ class _SendBuilder:
         return wr
 
 
-def _id_of(number: int, generation: int, kind: int) -> int:
+def id_of(number: int, generation: int, kind: int) -> int:
+    """Return the id of a work request that proves no bytes."""
     return number << QUEUE_SHIFT | generation << GENERATION_SHIFT | kind
 
 
@@ -235,7 +239,7 @@ def _receive_queue(v: Verbs, part: UsedEnd, layout: EndLayout, first: int, gener
     pairs = range(part.qps) if queue.shared else range(first, first + 1)
     places = [(pair, mr) for pair in pairs for mr in range(workload.mrs_per_qp)]
     queue.batch, queue.limit = plan.batch, plan.chains_in_queue
-    wr_id = _id_of(number, generation, RECEIVE)
+    wr_id = id_of(number, generation, RECEIVE)
     for chain in plan.chains:
         following = None
         for place in reversed(chain):

@@ -24,6 +24,8 @@ from .verbs import Verbs
 from .workload import MTU_CODES, Workload
 
 UD_QKEY = 0x11111111
+# Echoes that a queue pair waits for, or sends, at a time (``native/traffic.c``).
+ECHOES = 32
 
 
 class End:
@@ -33,6 +35,7 @@ class End:
         first_queue: number of its first queue.
         posted: shape of the receives that are posted for each queue pair at the responder. Both ends keep it, so that
             both know alone which queue pairs must be reset.
+        echoes_posted: whether the requester's receives for echoes are posted, for each queue pair.
         restarts: what brings each queue pair from INIT to RTS.
     """
 
@@ -51,6 +54,7 @@ class End:
         self.peer: Dict[str, Any] = {}
         self.first_queue = 0
         self.posted: List[Optional[ReceivePlan]] = [None] * qps
+        self.echoes_posted = [False] * qps
         self.restarts: Dict[int, Callable[[], None]] = {}
 
     @property
@@ -72,6 +76,18 @@ class End:
 
 def _owns_receives(end: End) -> bool:
     return not end.requester and end.srq is None
+
+
+def _echoes(end: End) -> int:
+    """Return how many echoes a queue pair must hold, whichever phase of its set-up sends them."""
+    return 0 if end.workload.reliable else ECHOES
+
+
+def _entries(end: End) -> int:
+    """Return how many completions one of its queue pairs can have at a time."""
+    if end.requester:
+        return end.workload.send_wq_depth + _echoes(end)
+    return (end.workload.recv_wq_depth if _owns_receives(end) else 1) + _echoes(end)
 
 
 def _conn_param(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
@@ -145,10 +161,7 @@ class Resources:
     def _create_pairs(self) -> None:
         ends = [end for end in self.ends for _ in range(end.qps)]
         # Unsignalled requests complete, too, when their queue pair fails, so a CQ must hold all of them.
-        needs = [
-            end.workload.send_wq_depth if end.requester else end.workload.recv_wq_depth if _owns_receives(end) else 1
-            for end in ends
-        ]
+        needs = [_entries(end) for end in ends]
         reserve = sum(end.workload.recv_wq_depth for end in self.ends if end.srq is not None)
         owner = {}
         for indices in group(needs, self.limits.max_cqe, reserve):
@@ -163,8 +176,8 @@ class Resources:
         v, workload = self.v, end.workload
         receives = _owns_receives(end)
         asked = {
-            "max_send_wr": workload.send_wq_depth if end.requester else 1,
-            "max_recv_wr": workload.recv_wq_depth if receives else 1,
+            "max_send_wr": workload.send_wq_depth if end.requester else max(1, _echoes(end)),
+            "max_recv_wr": workload.recv_wq_depth if receives else max(1, _echoes(end)),
             "max_send_sge": workload.sge_count if end.requester else 1,
             "max_recv_sge": workload.sge_count if receives else 1,
             "max_inline_data": workload.max_inline_data if end.requester else 0,
@@ -253,6 +266,7 @@ class Resources:
             pair.modify(self.v.QPAttr(qp_state=self.v.e.IBV_QPS_RESET), self.v.e.IBV_QP_STATE)
         with step("modify_qp INIT"):
             pair.to_init(self._attributes(end.workload))
+        end.echoes_posted[index] = False
         end.restarts[index]()
 
     def connect_by_rdma_cm(self, seconds: float) -> None:

@@ -58,6 +58,16 @@ class UsedEnd:
         self._content: Optional[Content] = None
 
     @property
+    def echoed(self) -> bool:
+        """Whether echoes time its rounds."""
+        return self.workload.echoed and bool(self.end.peer.get("echoes"))
+
+    @property
+    def timed(self) -> bool:
+        """Whether its rounds can be timed, if the data path can."""
+        return self.end.requester and (self.workload.reliable or self.echoed)
+
+    @property
     def outdated(self) -> List[int]:
         """Queue pairs whose posted receives have another shape than this phase needs."""
         if self.receives is None or self.workload.srq:

@@ -130,9 +130,14 @@ class Workload:
         return bool(self.opcodes & FETCHING) and not self.opcodes <= FETCHING
 
     @property
-    def timed(self) -> bool:
-        """Whether a completion proves that its requests were carried out, so that latency can be measured by it."""
+    def reliable(self) -> bool:
+        """Whether a completion proves that its requests were carried out."""
         return self.qp_type not in ("UC", "UD")
+
+    @property
+    def echoed(self) -> bool:
+        """Whether only an echo proves that messages arrived, and the responder notices them."""
+        return not self.reliable and self.opcodes <= RECEIVING
 
     @property
     def messages_per_signal(self) -> int:

@@ -3,13 +3,13 @@
 
     scripts/acceptance/latency.py overhead --rounds 9
     scripts/acceptance/latency.py overhead --hosts HOSTS.yaml --rounds 9
-    scripts/acceptance/latency.py read --hosts HOSTS.yaml --rounds 5
+    scripts/acceptance/latency.py idle --hosts HOSTS.yaml --rounds 5
     scripts/acceptance/latency.py pacing --hosts HOSTS.yaml
 
 `overhead` compares the agent with one that times nothing, in turn. Without hosts it drives the fake device of the
-tests, which takes 0.4 us of the same CPU for a message, and the figure is CPU time per message. `read` compares the
-median of READs one at a time with that of `ib_read_lat`, which spins, and of `ib_read_lat -e`, which sleeps as the
-agent does. `pacing` measures a full queue, and offers 20, 50 and 80 % of what it moved. Prints tables, asserts nothing.
+tests, which takes 0.4 us of the same CPU for a message, and the figure is CPU time per message. `idle` compares the
+median latency of few messages with that of perftest, which spins, and with `-e` sleeps as the agent does. `pacing`
+measures a full queue, and offers 20, 50 and 80 % of what it moved. Prints tables, asserts nothing.
 """
 
 from __future__ import annotations
@@ -38,13 +38,25 @@ from collie.readings.latency import Histogram
 from tests.support.data_paths import Loopback
 from tests.support.fake_libraries import compiled
 
-TIMED = ("collie/agent/queues.py", b"queue.timed = workload.timed", b"queue.timed = False")
+TIMED = ("collie/agent/queues.py", b"queue.timed, queue.echoed = self.timed, self.echoed", b"queue.timed = False")
 PLAIN: dict[str, Any] = {"qp_type": "RC", "mtu": 4096, "timeout": 18, "max_rd_atomic": 16, "max_dest_rd_atomic": 16}
 KEY = "a-b/requester"
 WARM_UP_SECONDS = 1.0
 PORTS = itertools.cycle(range(18600, 18700))
 LISTEN_SECONDS = 1.5
-READS = 200
+ROUND_TRIPS = 200
+MESSAGES_PER_SECOND = 50
+"""Of UC and UD, whose requester does not wait for the echo before it posts again."""
+SMALLEST = 2
+"""Bytes of a message that stands for an acknowledgement or an echo, which have no payload."""
+IDLE: tuple[tuple[str, str, str, tuple[int, ...]], ...] = (
+    ("RC", "READ", "ib_read_lat", (64, 4096, 65536)),
+    ("RC", "WRITE", "ib_write_lat", (64, 4096, 65536)),
+    ("RC", "SEND", "ib_send_lat", (64, 4096, 65536)),
+    ("UC", "SEND", "ib_send_lat", (64, 4096, 65536)),
+    ("UD", "SEND", "ib_send_lat", (64, 4096)),
+)
+"""Transport, opcode, perftest's program and message sizes."""
 # bytes, iterations, t_min, t_max, t_typical, ...
 ROW = re.compile(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)", re.MULTILINE)
 
@@ -164,23 +176,37 @@ def _alternate(
 @HOSTS
 @ROUNDS
 @SECONDS
-def read(hosts: Path, rounds: int, seconds: float) -> None:
-    """Median of READs one at a time: the agent, ib_read_lat, and ib_read_lat -e, in turn."""
+def idle(hosts: Path, rounds: int, seconds: float) -> None:
+    """Median latency of few messages: the agent, perftest, and perftest -e, in turn.
+
+    perftest prints half of a ping-pong, and the whole READ. An acknowledgement or an echo is half of one of 2 B.
+    """
     found = read_inventory(hosts)
-    click.echo(
-        "| bytes | agent us | ib_read_lat us | ib_read_lat -e us | agent/spinning | agent/sleeping |\n|-|-|-|-|-|-|"
-    )
+    click.echo("| transport | opcode | bytes | agent us | perftest us | -e us | agent/perftest | agent/-e |")
+    click.echo("|-|-|-|-|-|-|-|-|")
     with two_agents(found) as agents:
-        for size in (64, 4096, 65536):
-            workload = PLAIN | {"opcode": "READ", "messages": [size], "send_wq_depth": 1}
-            ours, spins, sleeps = [], [], []
-            for _ in range(rounds):
-                quantile = window(agents, workload, seconds)["latencies"].quantile(0.5)
-                ours.append(quantile / 1e3)
-                spins.append(perftest(found, f"ib_read_lat -s {size} -n {READS} -F -m 4096 -u 18"))
-                sleeps.append(perftest(found, f"ib_read_lat -s {size} -n {READS} -F -m 4096 -u 18 -e"))
-            one, two, three = median(ours), median(spins), median(sleeps)
-            click.echo(f"| {size} | {one:.0f} | {two:.0f} | {three:.0f} | {one / two:.2f} | {one / three:.2f} |")
+        for qp_type, opcode, program, sizes in IDLE:
+            for size in sizes:
+                few = {"send_wq_depth": 1} if qp_type == "RC" else {"offered_bps": 8 * size * MESSAGES_PER_SECOND}
+                workload = PLAIN | {"qp_type": qp_type, "opcode": opcode, "messages": [size], **few}
+                ours, spins, sleeps = [], [], []
+                for _ in range(rounds):
+                    ours.append((window(agents, workload, seconds)["latencies"].quantile(0.5) or 0.0) / 1e3)
+                    for kept, option in ((spins, ""), (sleeps, "-e")):
+                        if program != "ib_write_lat" or not option:  # it has no events
+                            kept.append(_round_trip(found, program, qp_type, size, option))
+                one, two = median(ours), median(spins)
+                words = [qp_type, opcode, size, f"{one:.0f}", f"{two:.0f}"]
+                three = median(sleeps) if sleeps else None
+                words += [f"{three:.0f}" if three else "-", f"{one / two:.2f}", f"{one / three:.2f}" if three else "-"]
+                click.echo(f"| {' | '.join(map(str, words))} |")
+
+
+def _round_trip(hosts: list[Host], program: str, qp_type: str, size: int, option: str) -> float:
+    """Return the time of a message and of its answer that perftest prints, in us."""
+    sizes = (size,) if program == "ib_read_lat" else (size, SMALLEST)
+    words = f"{program} -c {qp_type} -n {ROUND_TRIPS} -F -m 4096 -u 18 {option}"
+    return sum(perftest(hosts, f"{words} -s {each}") for each in sizes)
 
 
 def perftest(hosts: list[Host], program: str) -> float:

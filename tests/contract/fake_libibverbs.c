@@ -117,11 +117,13 @@ static void *refuse(int error)
 	return NULL;
 }
 
-static void complete(struct cq *cq, struct qp *qp, uint64_t wr_id, int status, uint32_t bytes, uint64_t frees)
+static struct abi_wc *complete(struct cq *cq, struct qp *qp, uint64_t wr_id, int status, uint32_t bytes, uint64_t frees)
 {
+	static struct abi_wc nowhere;
+
 	if (cq->tail - cq->head == (uint32_t)cq->cqe) {
 		overflows++;
-		return;
+		return &nowhere;
 	}
 	struct entry *entry = &cq->entries[cq->tail++ % cq->cqe];
 
@@ -134,6 +136,7 @@ static void complete(struct cq *cq, struct qp *qp, uint64_t wr_id, int status, u
 	entry->frees = frees;
 	if (cq->armed && write(cq->channel->write_fd, &cq, sizeof(cq)) == sizeof(cq))
 		cq->armed = 0;
+	return &entry->wc;
 }
 
 static struct mr *region(uint32_t key, uint64_t address, uint64_t length)
@@ -185,7 +188,7 @@ static void fail(struct qp *qp, struct sending *item, int status)
 }
 
 /* Returns 0 when the message must wait for a receive; *status otherwise says how it went. */
-static int receive(struct qp *from, struct qp *to, uint32_t length, int scatter, int *status)
+static int receive(struct qp *from, struct qp *to, uint32_t length, const struct send_wr *wr, int *status)
 {
 	struct ring *ring = to->srq ? &to->srq->ring : &to->ring;
 	uint32_t header = to->qp_type == UD ? GRH : 0;
@@ -199,9 +202,14 @@ static int receive(struct qp *from, struct qp *to, uint32_t length, int scatter,
 	}
 	struct receive *slot = &ring->slots[ring->head++ % ring->size];
 
-	if (scatter)
+	if (wr->opcode != WRITE_IMM)
 		*status = transfer(slot->sge, slot->num_sge, header, length, 0);
-	complete(to->recv_cq, to, slot->wr_id, *status, length + header, 0);
+	struct abi_wc *wc = complete(to->recv_cq, to, slot->wr_id, *status, length + header, 0);
+
+	if (wr->opcode == SEND_IMM || wr->opcode == WRITE_IMM) {
+		wc->wc_flags = ABI_WC_WITH_IMM;
+		wc->imm_data = wr->imm_data;
+	}
 	return 1;
 }
 
@@ -246,7 +254,7 @@ static int carry_out(struct qp *qp, struct sending *item, int *status)
 	}
 	if (qp->qp_type == UD && wr->wr.ud.remote_qkey != to->qkey)
 		return 1;
-	return immediate ? receive(qp, to, length, wr->opcode != WRITE_IMM, status) : 1;
+	return immediate ? receive(qp, to, length, wr, status) : 1;
 }
 
 static void work(void)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from collie.agent.paths import DataPath, load_native
+from collie.agent.resources import ECHOES
 from tests.support.data_paths import Loopback
 
 BYTES = 1000
@@ -143,9 +144,85 @@ def test_few_rounds_of_a_fast_flow_are_timed(path: DataPath, fake: CDLL) -> None
     loop.close()
 
 
-@pytest.mark.parametrize("qp_type", ["UC", "UD"])
-def test_completions_that_prove_nothing_are_not_timed(path: DataPath, fake: CDLL, qp_type: str) -> None:
-    loop = Loopback(path, opcode="SEND", qp_type=qp_type)
+ECHOED: dict[str, dict[str, Any]] = {
+    "UC SEND": {"qp_type": "UC", "opcode": "SEND"},
+    "UC WRITE_WITH_IMM in chains": {"qp_type": "UC", "opcode": "WRITE_WITH_IMM", "wqe_batch": 4, "signal_every": 2},
+    "UD SEND": {"qp_type": "UD", "opcode": "SEND", "messages": [BYTES, 10]},
+    "UD SEND_WITH_IMM": {"qp_type": "UD", "opcode": "SEND_WITH_IMM", "sq_sig_all": True},
+    "UD SEND, one receive queue for all": {"qp_type": "UD", "opcode": "SEND", "srq": True},
+}
+
+
+@pytest.mark.parametrize("workload", ECHOED.values(), ids=ECHOED)
+def test_echoes_time_what_no_completion_proves(path: DataPath, fake: CDLL, workload: dict[str, Any]) -> None:
+    loop = Loopback(path, offered_bps=800_000, **{"messages": [BYTES], **workload})
+    rounds = loop.resources.ends[0].workload
+    loop.serve(lambda: count(timed(loop)) >= 20)
+    assert loop.traffic.drain(10.0)
+    sent, got, health = loop.requester, loop.responder, loop.read.health()
+    in_round = rounds.wqe_batch * rounds.signal_every
+    assert count(timed(loop)) <= sent["posted_messages"] / in_round
+    assert sent["posted_messages"] == sent["completed_messages"] == got["delivered_messages"], "echoes count nowhere"
+    assert sent["posted_bytes"] == got["delivered_bytes"]
+    assert (health["errors"], health["flushed"], health["post_errors"]) == ({}, 0, 0)
+    loop.close()
+
+
+@pytest.mark.parametrize("workload", ECHOED.values(), ids=ECHOED)
+def test_an_echo_counts_from_when_its_round_was_due(path: DataPath, fake: CDLL, workload: dict[str, Any]) -> None:
+    in_round = workload.get("wqe_batch", 1) * workload.get("signal_every", 1)
+    loop = Loopback(path, offered_bps=800_000 * in_round, qps=1, **{"messages": [BYTES], **workload})
+    loop.serve(lambda: count(timed(loop)) > 0)
+    fake.fake_hold(1)
+    begin = time.monotonic()
+    loop.serve(lambda: time.monotonic() > begin + 0.3)
+    assert count(timed(loop), at_least=0.05) == 0
+    fake.fake_hold(0)
+    loop.serve(lambda: count(timed(loop), at_least=0.05) > 0)
+    loop.close()
+
+
+def test_a_round_takes_the_place_of_the_oldest_that_has_no_echo(path: DataPath, fake: CDLL) -> None:
+    options: dict[str, Any] = {"messages": [BYTES], "send_wq_depth": 4 * ECHOES, "recv_wq_depth": 4 * ECHOES}
+    loop = Loopback(path, opcode="SEND", qp_type="UD", qps=1, offered_bps=800_000, **options)
+    loop.serve(lambda: count(timed(loop)) > 0)
+    fake.fake_hold(1)
+    before = loop.requester["posted_messages"]
+    loop.serve(lambda: loop.requester["posted_messages"] >= before + 3 * ECHOES)
+    timed_before = count(timed(loop))
+    fake.fake_hold(0)
+    assert loop.traffic.drain(10.0)
+    assert count(timed(loop)) == timed_before + ECHOES
+    loop.close()
+
+
+def test_lost_messages_do_not_end_the_timing(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="SEND", qp_type="UD", qps=1, recv_wq_depth=1, wqe_batch=8)
+    loop.serve(lambda: loop.requester["posted_messages"] >= 20_000)
+    before = count(timed(loop))
+    assert loop.responder["delivered_messages"] < loop.requester["posted_messages"] / 2
+    loop.serve(lambda: count(timed(loop)) > before or loop.requester["posted_messages"] >= 2_000_000)
+    assert loop.traffic.drain(10.0)
+    loop.close()
+
+
+def test_few_rounds_of_a_fast_flow_are_echoed(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="SEND", qp_type="UC", qps=1, messages=[64], send_wq_depth=64, recv_wq_depth=256)
+    begin = time.monotonic()
+    loop.serve(lambda: time.monotonic() > begin + 0.3)
+    first, before = count(timed(loop)), loop.requester["posted_messages"]
+    loop.serve(lambda: time.monotonic() > begin + 0.8)
+    echoed, posted, elapsed = count(timed(loop)) - first, loop.requester["posted_messages"] - before, 0.5
+    assert 0 < echoed <= max(posted / 100, 4 * 128 * elapsed)
+    loop.close()
+
+
+@pytest.mark.parametrize(("workload", "echoes"), [({"opcode": "WRITE"}, True), ({"opcode": "SEND"}, False)])
+def test_without_echoes_nothing_of_uc_is_timed(
+    path: DataPath, fake: CDLL, workload: dict[str, Any], echoes: bool
+) -> None:
+    """A WRITE takes no receive, so its responder does not notice it. A peer with another data path sends no echoes."""
+    loop = Loopback(path, qp_type="UC", echoes=echoes, **workload)
     loop.serve(lambda: loop.requester["posted_messages"] >= 1000)
     times = loop.read.times("a-a/requester", time.monotonic_ns())
     assert (times["latencies"], times["gaps"]) == ([], [])

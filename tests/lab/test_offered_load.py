@@ -48,8 +48,12 @@ def settled(agents: list[RemoteAgent], workload: dict[str, Any]) -> tuple[dict[s
         load(4096, opcode="READ"),
         load(8, opcode="FETCH_ADD"),
         load(1024, opcode="SEND", wqe_batch=2, signal_every=2, qps=2),
+        load(1024, opcode="SEND", qp_type="UC"),
+        load(4096, opcode="WRITE_WITH_IMM", qp_type="UC"),
+        load(64, opcode="SEND", qp_type="UD"),
+        load(1024, opcode="SEND_WITH_IMM", qp_type="UD", srq=True, qps=2),
     ],
-    ids=lambda workload: f"{workload['opcode']} {workload['messages'][0]}",
+    ids=lambda workload: f"{workload['qp_type']} {workload['opcode']} {workload['messages'][0]}",
 )
 def test_an_offered_load_is_posted_evenly_and_each_message_arrives_once(
     agents: list[RemoteAgent], workload: dict[str, Any]

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from collie.agent.echoes import Echoes
 from collie.agent.library import Library, VerbsError
 from collie.agent.native import NativeVerbs
+from collie.agent.native_traffic import NativeTraffic
 from collie.agent.paths import DataPath
 from collie.agent.queues import build_queues
 from collie.agent.resources import End, Resources
@@ -62,10 +64,20 @@ def python_path(library: str) -> DataPath:
 
 
 class Loopback:
-    """A flow from the device to itself, both ends in this process. `timed` forbids the timing of rounds if False."""
+    """A flow from the device to itself, both ends in this process.
+
+    Nothing is timed if `timed` is False, and neither end believes that its peer echoes if `echoes` is.
+    """
 
     def __init__(
-        self, path: DataPath, *, content: bytes = b"", timed: bool = True, spin_seconds: float = 0.0, **workload: Any
+        self,
+        path: DataPath,
+        *,
+        content: bytes = b"",
+        timed: bool = True,
+        echoes: bool = True,
+        spin_seconds: float = 0.0,
+        **workload: Any,
     ) -> None:
         fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
         parsed = parse_workload(fields)
@@ -76,7 +88,7 @@ class Loopback:
             ends = [End(f"a-a/{role}", role, parsed.qps, parsed) for role in ("requester", "responder")]
             self.resources.create(ends)
             for end, peer in (ends, ends[::-1]):
-                self.resources.connect(end, self.resources.endpoint(peer))
+                self.resources.connect(end, {**self.resources.endpoint(peer), "echoes": path.paces and echoes})
             self.source, self.sink = ends[::-1] if "READ" in parsed.opcodes else ends
             for address in self.regions(self.source):
                 ctypes.memmove(address, content, len(content))
@@ -93,11 +105,15 @@ class Loopback:
         self.traffic = path.traffic(
             slots, self.resources.cqs, self.totals.words, pair_words, self.control, spin_seconds
         )
+        self.echoes = Echoes(path.verbs, self.resources.pd)
         for end, layout in zip(ends, self.totals.ends, strict=True):
-            queues = build_queues(path.verbs, UsedEnd(end, parsed, parsed.qps), layout, 0)
+            part = UsedEnd(end, parsed, parsed.qps)
+            queues = build_queues(path.verbs, part, layout, 0)
             for queue in queues.values():
                 queue.timed = queue.timed and timed
             self.traffic.admit(queues)
+            if isinstance(self.traffic, NativeTraffic):
+                self.traffic.admit_echoes(self.echoes.build(part))
         self.traffic.begin()
 
     def serve(self, until: Callable[[], bool]) -> None:
@@ -138,6 +154,7 @@ class Loopback:
         for descriptor in (self.control, self.command):
             os.close(descriptor)
         flushed = self.resources.quiesce(1.0)
+        self.echoes.close()
         self.resources.destroy()
         return flushed
 

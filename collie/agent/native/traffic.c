@@ -8,7 +8,10 @@
  *    once it is due and the queue has room. It counts from when it was due, so a wait for room is part of its latency.
  * 2. Rounds of a queue complete in the order of posting, so a ring of those that are timed suffices.
  * 3. To read the clock costs as much as to post. It is read per timed round and, for gaps, once in a few polls that found
- *    something. A paced loop reads it in each round. */
+ *    something. A paced loop reads it in each round.
+ * 4. With UC and UD a completion proves nothing, so a timed round ends with immediate data, the number of its echo. The
+ *    responder sends this number back. An echo can be lost, so a queue has a few places for them, and a new round takes
+ *    that of the oldest. */
 
 #define _GNU_SOURCE
 
@@ -38,12 +41,14 @@ enum { LATENCIES = 10, GAPS = LATENCIES + 512 };
 enum { SUB_BITS = 4, BUCKETS = 512 };
 
 /* As in queues.py. */
-enum { RECEIVE, SEND, SEND_END };
+enum { RECEIVE, SEND, SEND_END, ECHO };
 enum { KIND_MASK = 3, GENERATION_SHIFT = 2, QUEUE_SHIFT = 6, BYTES_SHIFT = 26 };
 enum { GENERATION_MASK = (1 << (QUEUE_SHIFT - GENERATION_SHIFT)) - 1 };
 enum { QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1 };
 
 enum { POLL_BATCH = 32, IDLE_MILLISECONDS = 50, WC_FLUSHED = 5 };
+/* As in resources.py: echoes that a queue pair waits for, or sends, at a time. */
+enum { ECHOES = 32 };
 
 /* The structures below are as in native_traffic.py, member by member. */
 
@@ -57,6 +62,12 @@ struct timed { /* a round that is timed */
 	uint64_t following; /* how many rounds later the next one is */
 };
 
+struct echo { /* a round whose echo has not come, or a free place (0) */
+	int64_t since;
+	uint32_t number;
+	uint32_t unused;
+};
+
 struct queue {
 	struct abi_object *target; /* queue pair, or shared receive queue */
 	void **chains;
@@ -65,7 +76,8 @@ struct queue {
 	int (*post)(void *target, void *wr, void **bad_wr);
 	uint64_t *totals; /* words of its flow's end */
 	uint64_t *pair_word;
-	struct timed *timed; /* ring of `limit` entries, NULL where a completion proves nothing */
+	struct timed *timed; /* ring of `limit` entries, NULL where completions time nothing */
+	struct echo *echoes; /* ring of ECHOES entries, NULL where echoes time nothing */
 	double nanoseconds_per_byte; /* 0: not paced */
 	double stagger; /* share of a round by which it is behind the first queue of its flow */
 	uint64_t count; /* completions not settled yet, and their bytes */
@@ -94,7 +106,7 @@ struct queue {
 	uint32_t until_completed;
 	uint32_t reported; /* rounds in the word of those that are outstanding */
 	uint32_t waiting;  /* among those that wait until a round is due */
-	uint32_t unused;
+	uint32_t next_echo;
 };
 
 struct completion_queue {
@@ -104,10 +116,15 @@ struct completion_queue {
 	uint32_t unused;
 };
 
-struct pair { /* sorted by number; only shared receive queues need it */
+struct pair { /* sorted by number; only shared receive queues and echoes need it */
 	uint64_t *word;
+	struct abi_object *target;
+	struct abi_send_wr *echo; /* of a responder, NULL where it echoes nothing */
+	void *echo_receive; /* of a requester */
 	uint32_t qp_num;
 	uint32_t failed;
+	uint32_t echoes_out;
+	uint32_t unused;
 };
 
 struct traffic {
@@ -131,13 +148,19 @@ struct traffic {
 	int32_t control;
 	uint32_t waiting_count;
 	uint32_t paced;
-	uint32_t every; /* how many rounds there are to one that is timed */
+	uint32_t every; /* how many rounds there are to one that is timed, and to one that is echoed */
+	uint32_t echo_every;
+	uint32_t echo_number; /* of the last round that is echoed */
+	uint32_t echoes_out; /* sends of echoes that have not completed */
 	uint32_t fresh; /* the clock has been read since the last poll that found something */
 	uint32_t busy;	/* polls in a row that found something */
+	uint32_t unused;
 };
 
-/* All rounds are timed up to TIMED_PER_SECOND. Above, so few that the rate stays there, but one in MOST_EVERY. */
+/* All rounds are timed up to TIMED_PER_SECOND. Above, so few that the rate stays there, but one in MOST_EVERY. An echo
+ * costs a message, so there are fewer. */
 enum { MOST_EVERY = 64, TIMED_PER_SECOND = 4096, REVIEW_NANOSECONDS = 50000000 };
+enum { MOST_EVERY_ECHO = 256, ECHOES_PER_SECOND = 128 };
 /* A gap may seem longer by the time of so many polls that found something. */
 enum { POLLS_PER_LOOK = 4 };
 /* A sleep may last this much longer than it was to. The loop polls without sleeping for so long before a round is due. */
@@ -219,6 +242,11 @@ EXPORT uint32_t collie_next_timed(uint32_t every, uint32_t cycle)
 	return every;
 }
 
+static uint32_t within(double every, uint32_t most)
+{
+	return every < 1 ? 1 : every > most ? most : every;
+}
+
 /* Time as many rounds as the rate of posting allows. */
 static void review(struct traffic *t)
 {
@@ -226,9 +254,10 @@ static void review(struct traffic *t)
 
 	if (elapsed < REVIEW_NANOSECONDS)
 		return;
-	double every = t->rounds * 1e9 / elapsed / TIMED_PER_SECOND;
+	double rate = t->rounds * 1e9 / elapsed;
 
-	t->every = every < 1 ? 1 : every > MOST_EVERY ? MOST_EVERY : every;
+	t->every = within(rate / TIMED_PER_SECOND, MOST_EVERY);
+	t->echo_every = within(rate / ECHOES_PER_SECOND, MOST_EVERY_ECHO);
 	t->rounds = 0;
 	t->reviewed = t->now;
 }
@@ -264,6 +293,12 @@ static struct queue *pop(struct traffic *t)
 	return first;
 }
 
+static void count_failed_post(struct traffic *t, int error)
+{
+	if (!t->words[POST_ERRORS]++)
+		dprintf(2, "first failed post: %s\n", strerror(error));
+}
+
 static void post(struct traffic *t, struct queue *queue)
 {
 	void *bad_wr;
@@ -274,8 +309,7 @@ static void post(struct traffic *t, struct queue *queue)
 	if (++queue->next == queue->chain_count)
 		queue->next = 0;
 	if (error) {
-		if (!t->words[POST_ERRORS]++)
-			dprintf(2, "first failed post: %s\n", strerror(error));
+		count_failed_post(t, error);
 		end_queue(queue);
 	}
 }
@@ -324,26 +358,67 @@ static void schedule(const struct traffic *t, struct queue *queue)
 	queue->offered += bytes;
 }
 
-static void time_round(struct traffic *t, struct queue *queue)
+static int is_timed(const struct queue *queue)
 {
-	struct timed *timed = &queue->timed[(queue->timed_first + queue->timed_count++) % queue->limit];
+	return queue->timed || queue->echoes;
+}
 
-	timed->since = queue->nanoseconds_per_byte ? queue->due : now();
-	timed->following = queue->until_posted = collie_next_timed(t->every, queue->chain_count / queue->posts);
+/* Time the round that is posted next. Returns the number of its echo, 0 if its completion ends it. */
+static uint32_t time_round(struct traffic *t, struct queue *queue)
+{
+	int64_t since = queue->nanoseconds_per_byte ? queue->due : now();
+	uint32_t every = queue->timed ? t->every : t->echo_every;
+
+	queue->until_posted = collie_next_timed(every, queue->chain_count / queue->posts);
 	t->rounds += queue->until_posted;
+	if (queue->timed) {
+		struct timed *timed = &queue->timed[(queue->timed_first + queue->timed_count++) % queue->limit];
+
+		timed->since = since;
+		timed->following = queue->until_posted;
+		return 0;
+	}
+	struct echo *echo = &queue->echoes[queue->next_echo];
+
+	queue->next_echo = (queue->next_echo + 1) % ECHOES;
+	if (!++t->echo_number)
+		t->echo_number = 1;
+	echo->since = since;
+	return echo->number = t->echo_number;
+}
+
+/* Post a chain whose last message asks for an echo. The device has copied it when the post returns. */
+static void post_asking(struct traffic *t, struct queue *queue, uint32_t number)
+{
+	struct abi_send_wr *last = queue->chains[queue->next];
+
+	while (last->next)
+		last = last->next;
+	uint32_t opcode = last->opcode, immediate = last->imm_data;
+
+	if (opcode == ABI_WR_SEND)
+		last->opcode = ABI_WR_SEND_WITH_IMM;
+	last->imm_data = number;
+	post(t, queue);
+	last->opcode = opcode;
+	last->imm_data = immediate;
 }
 
 static void post_round(struct traffic *t, struct queue *queue)
 {
 	uint64_t *totals = queue->totals;
+	uint32_t echo = 0;
 
-	if (queue->timed && !--queue->until_posted)
-		time_round(t, queue);
+	if (is_timed(queue) && !--queue->until_posted)
+		echo = time_round(t, queue);
 	queue->outstanding++;
 	for (uint32_t n = 0; n < queue->posts; n++) {
 		totals[POSTED_BYTES] += queue->chain_bytes[queue->next];
 		totals[POSTED_MESSAGES] += queue->batch;
-		post(t, queue);
+		if (echo && n == queue->posts - 1)
+			post_asking(t, queue, echo);
+		else
+			post(t, queue);
 	}
 	if (queue->nanoseconds_per_byte)
 		schedule(t, queue);
@@ -375,7 +450,7 @@ static void post_rounds(struct traffic *t, struct queue *queue)
 		if (paced && has_room(t, queue))
 			push(t, queue);
 	}
-	if (queue->timed)
+	if (is_timed(queue))
 		report_outstanding(t, queue);
 }
 
@@ -420,7 +495,7 @@ static void settle_sends(struct traffic *t, struct queue *queue)
 	if (queue->count) {
 		uint64_t messages = queue->count * queue->messages_per_signal;
 
-		if (queue->timed && t->fresh)
+		if (is_timed(queue) && t->fresh)
 			progress(t, queue->totals);
 		*queue->pair_word += messages;
 		queue->totals[COMPLETED_MESSAGES] += messages;
@@ -456,6 +531,63 @@ static void failed(struct traffic *t, struct queue *queue, const struct abi_wc *
 	}
 }
 
+static void send_echo(struct traffic *t, const struct abi_wc *asking)
+{
+	struct pair *pair = find_pair(t, asking->qp_num);
+	void *bad_wr;
+	int error;
+
+	if (!pair->echo || pair->echoes_out == ECHOES)
+		return;
+	pair->echo->imm_data = asking->imm_data;
+	error = pair->target->context->ops.post_send(pair->target, pair->echo, &bad_wr);
+	if (error) {
+		count_failed_post(t, error);
+		return;
+	}
+	pair->echoes_out++;
+	t->echoes_out++;
+}
+
+static void receive_echoes(struct traffic *t, struct pair *pair, uint32_t count)
+{
+	void *bad_wr;
+
+	for (uint32_t n = 0; n < count; n++) {
+		int error = pair->target->context->ops.post_recv(pair->target, pair->echo_receive, &bad_wr);
+
+		if (error)
+			count_failed_post(t, error);
+	}
+}
+
+/* An echo was sent, or came back. One that is late for its phase finds no place that has its number. */
+static void account_echo(struct traffic *t, struct queue *queue, const struct abi_wc *wc)
+{
+	struct pair *pair = find_pair(t, wc->qp_num);
+
+	if (pair->echo) {
+		pair->echoes_out--;
+		t->echoes_out--;
+	}
+	if (wc->status) {
+		if (wc->status != WC_FLUSHED)
+			failed(t, queue, wc);
+		return;
+	}
+	if (!pair->echo_receive)
+		return;
+	receive_echoes(t, pair, 1);
+	for (uint32_t n = 0; queue->echoes && n < ECHOES; n++) {
+		struct echo *echo = &queue->echoes[n];
+
+		if (echo->number && echo->number == wc->imm_data) {
+			queue->totals[LATENCIES + collie_bucket(look(t) - echo->since)]++;
+			echo->number = 0;
+		}
+	}
+}
+
 static void account(struct traffic *t, const struct abi_wc *completions, int count)
 {
 	struct queue *receives[POLL_BATCH], *sends[POLL_BATCH];
@@ -466,6 +598,10 @@ static void account(struct traffic *t, const struct abi_wc *completions, int cou
 		struct queue *queue = &t->queues[wc->wr_id >> QUEUE_SHIFT & QUEUE_MASK];
 		uint32_t kind = wc->wr_id & KIND_MASK;
 
+		if (kind == ECHO) {
+			account_echo(t, queue, wc);
+			continue;
+		}
 		if ((wc->wr_id >> GENERATION_SHIFT & GENERATION_MASK) != queue->generation) {
 			t->words[STRAGGLERS]++;
 			continue;
@@ -479,6 +615,8 @@ static void account(struct traffic *t, const struct abi_wc *completions, int cou
 			queue->bytes += wc->byte_len - queue->overhead;
 			if (queue->shared)
 				++*find_pair(t, wc->qp_num)->word;
+			if (wc->wc_flags & ABI_WC_WITH_IMM && wc->imm_data)
+				send_echo(t, wc);
 		} else {
 			queue->bytes += wc->wr_id >> BYTES_SHIFT;
 			if (kind == SEND_END)
@@ -542,11 +680,17 @@ EXPORT void collie_traffic_admit(struct traffic *t, uint32_t number)
 		post(t, queue);
 }
 
+/* Fill the receive queue of a requester's queue pair for echoes. */
+EXPORT void collie_traffic_receive_echoes(struct traffic *t, uint32_t pair, uint32_t count)
+{
+	receive_echoes(t, &t->pairs[pair], count);
+}
+
 EXPORT void collie_traffic_begin(struct traffic *t)
 {
 	t->sending = 1;
 	t->paced = t->waiting_count = t->rounds = 0;
-	t->every = 1;
+	t->every = t->echo_every = 1;
 	t->began = t->now = t->reviewed = now();
 	for (uint32_t i = 0; i < t->queue_count; i++) {
 		struct queue *queue = &t->queues[i];
@@ -562,10 +706,10 @@ EXPORT void collie_traffic_begin(struct traffic *t)
 	}
 }
 
-/* Rounds of sends that have not completed yet, on queue pairs that still work. */
+/* Rounds and echoes that have not completed yet, on queue pairs that still work. */
 EXPORT uint64_t collie_traffic_outstanding(const struct traffic *t)
 {
-	uint64_t outstanding = 0;
+	uint64_t outstanding = t->echoes_out;
 
 	for (uint32_t i = 0; i < t->queue_count; i++)
 		if (t->queues[i].sends && t->queues[i].alive)

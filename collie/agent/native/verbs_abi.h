@@ -30,6 +30,20 @@ struct abi_object {
 	struct abi_context *context;
 };
 
+/* Head of struct ibv_send_wr. */
+struct abi_send_wr {
+	uint64_t wr_id;
+	struct abi_send_wr *next;
+	void *sg_list;
+	int32_t num_sge;
+	uint32_t opcode;
+	uint32_t send_flags;
+	uint32_t imm_data;
+};
+
+/* IBV_WC_WITH_IMM, and opcodes of enum ibv_wr_opcode. */
+enum { ABI_WC_WITH_IMM = 2, ABI_WR_SEND = 2, ABI_WR_SEND_WITH_IMM };
+
 /* struct ibv_wc */
 struct abi_wc {
 	uint64_t wr_id;

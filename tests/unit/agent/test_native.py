@@ -23,6 +23,7 @@ from collie.agent import (
     histogram,
     native_traffic,
     queues,
+    resources,
     shared_object,
     totals,
     traffic,
@@ -153,6 +154,11 @@ def test_the_loop_in_c_has_its_own_layout_of_libibverbs_right(tmp_path: Path) ->
         both.append(f'_Static_assert(offsetof(struct abi_ops, {name}) == {offset}, "ops.{name}");')
     both.append(f'_Static_assert(sizeof(struct abi_ops) == {ctypes.sizeof(abi.ContextOps)}, "ops");')
     both.append(f'_Static_assert(offsetof(struct abi_context, ops) == {abi.Context.ops.offset}, "context.ops");')
+    request, memory = SendWR(1, 4, 5, 6, [], 7, None), bytearray(SendWR.size)
+    request.pack(memory, 0, 2, 3)
+    both += _offsets("abi_send_wr", memory, "wr_id next sg_list opcode num_sge imm_data send_flags", 0)
+    for name in ("IBV_WC_WITH_IMM", "IBV_WR_SEND", "IBV_WR_SEND_WITH_IMM"):
+        both.append(f'_Static_assert({name.replace("IBV", "ABI")} == {getattr(abi.Enums, name)}, "{name}");')
     assert check(tmp_path, *both) == ""
 
 
@@ -161,7 +167,7 @@ def test_the_loops_in_c_and_in_python_share_layouts_and_numbers(tmp_path: Path) 
     lines = [line for name, structure in LOOP.items() for line in layout(name, structure)]
     names = (NATIVE / "traffic.c").read_text().split("/* The structures below")[0]
     shared = re.findall(r"\b[A-Z][A-Z_]{3,}\b", " ".join(re.findall(r"enum \{(.*?)\}", names)))
-    modules = (verbs, traffic, totals, queues, histogram)
+    modules = (verbs, traffic, totals, queues, histogram, resources)
     python: dict[str, Any] = {name: value for module in modules for name, value in vars(module).items()}
     assert {"ATTENTION", "QUEUE_LIMIT", "RETURNED_BYTES", "GAPS", "BUCKETS", "QUEUE_MASK"} <= set(shared)
     lines += [f'_Static_assert({name} == {python[name]}, "{name}");' for name in shared]

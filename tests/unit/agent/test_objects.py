@@ -81,7 +81,16 @@ def test_an_agent_knows_every_field_that_a_controller_sends() -> None:
     assert set(FIELD_NAMES) - by_flows == {field.name for field in fields(Workload)} | set(IGNORED)
 
 
-@pytest.mark.parametrize(("qp_type", "timed"), [("RC", True), ("UC", False), ("UD", False)])
-def test_only_acknowledged_completions_are_timed(qp_type: str, timed: bool) -> None:
-    workload = parse_workload({"qp_type": qp_type, "opcode": "SEND", "messages": [64], "offered_bps": 10**9})
-    assert workload.timed is timed
+@pytest.mark.parametrize(
+    ("qp_type", "opcode", "reliable", "echoed"),
+    [
+        ("RC", "SEND", True, False),
+        ("UC", "SEND", False, True),
+        ("UC", "WRITE_WITH_IMM", False, True),
+        ("UC", "WRITE", False, False),
+        ("UD", "SEND", False, True),
+    ],
+)
+def test_echoes_time_what_no_acknowledgement_proves(qp_type: str, opcode: str, reliable: bool, echoed: bool) -> None:
+    workload = parse_workload({"qp_type": qp_type, "opcode": opcode, "messages": [64], "offered_bps": 10**9})
+    assert (workload.reliable, workload.echoed) == (reliable, echoed)
