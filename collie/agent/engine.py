@@ -137,7 +137,7 @@ class Engine:
         resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
         self.path, self.resources = path, resources
         self.control_verbs = ControlVerbs(resources, self.totals.words)
-        self.echoes = Echoes(path.verbs, resources.pd)
+        self.echoes = Echoes(path.verbs, resources.pd) if path.paces else None
         self._spin_seconds = 0.0 if facts.is_software(command["device"]) else SPIN_SECONDS
         resources.create(ends, command["processes"])
         return {
@@ -176,6 +176,8 @@ class Engine:
         _check_path(self.path, [(part.workload, part.end.requester) for part in parts])
         if not traffic.drain(LATE_SECONDS):
             raise AgentFault("setup", "phase", "work requests of the phase before are still outstanding")
+        if isinstance(traffic, NativeTraffic):
+            traffic.end_echoes()
         for part in parts:
             for pair in part.outdated:
                 if part.workload.qp_type != "UD" or not part.end.requester:
@@ -212,11 +214,12 @@ class Engine:
                 queues.update(idle_queues(end.first_queue, end.qps))
         for part in self.parts:
             queues.update(build_queues(resources.v, part, layouts[part.end.key], generation))
+        echoes = [self.echoes.build(part) for part in self.parts] if self.echoes is not None else []
         self.totals.restart()
         traffic.admit(queues)
-        if isinstance(traffic, NativeTraffic) and self.echoes is not None:
-            for part in self.parts:
-                traffic.admit_echoes(self.echoes.build(part))
+        if isinstance(traffic, NativeTraffic):
+            for each in echoes:
+                traffic.admit_echoes(each)
         for part in self.parts:
             end = part.end
             if part.receives is not None:

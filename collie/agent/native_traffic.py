@@ -91,7 +91,8 @@ class TrafficStruct(ctypes.Structure):
         ("waiting", POINTER(c_void_p)),
         *members(c_void_p, "get_cq_event ack_cq_events"),
         *members(c_int64, "began now reviewed spin"),
-        ("rounds", c_uint64),
+        *members(c_uint64, "rounds echo_rounds"),
+        ("echo_budget", c_double),
         *members(c_uint32, "queue_count cq_count pair_count sending"),
         ("control", c_int32),
         *members(c_uint32, "waiting_count paced every echo_every echo_number echoes_out fresh busy unused"),
@@ -105,6 +106,7 @@ class TrafficObject:
         pointer = POINTER(TrafficStruct)
         self.init = self._function(loaded.collie_traffic_init, None, pointer)
         self.admit = self._function(loaded.collie_traffic_admit, None, pointer, c_uint32)
+        self.end_echoes = self._function(loaded.collie_traffic_end_echoes, None, pointer)
         self.receive_echoes = self._function(loaded.collie_traffic_receive_echoes, None, pointer, c_uint32, c_uint32)
         self.begin = self._function(loaded.collie_traffic_begin, None, pointer)
         self.run = self._function(loaded.collie_traffic_run, c_int, pointer, c_int64)
@@ -196,6 +198,10 @@ class NativeTraffic:
             self._admitted[number] = queue, laid_out
             if queue.target is not None:
                 self._functions.admit(self._struct, number)
+
+    def end_echoes(self) -> None:
+        """Send no echoes until `admit_echoes`, because what their work requests point to may be destroyed."""
+        self._functions.end_echoes(self._struct)
 
     def admit_echoes(self, echoes: Iterable[PairEchoes]) -> None:
         """Give queue pairs the work requests of their echoes, and post receives for those to come."""

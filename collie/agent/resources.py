@@ -24,7 +24,7 @@ from .verbs import Verbs
 from .workload import MTU_CODES, Workload
 
 UD_QKEY = 0x11111111
-# Echoes that a queue pair waits for, or sends, at a time (``native/traffic.c``).
+# Echoes that a queue pair can wait for, or send, at a time (``native/traffic.c``).
 ECHOES = 32
 
 
@@ -78,16 +78,16 @@ def _owns_receives(end: End) -> bool:
     return not end.requester and end.srq is None
 
 
-def _echoes(end: End) -> int:
-    """Return how many echoes a queue pair must hold, whichever phase of its set-up sends them."""
+def _echo_entries(end: End) -> int:
+    """Return the entries for echoes in a queue of one of its queue pairs, whichever phase uses them."""
     return 0 if end.workload.reliable else ECHOES
 
 
 def _entries(end: End) -> int:
     """Return how many completions one of its queue pairs can have at a time."""
     if end.requester:
-        return end.workload.send_wq_depth + _echoes(end)
-    return (end.workload.recv_wq_depth if _owns_receives(end) else 1) + _echoes(end)
+        return end.workload.send_wq_depth + _echo_entries(end)
+    return (end.workload.recv_wq_depth if _owns_receives(end) else 1) + _echo_entries(end)
 
 
 def _conn_param(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
@@ -176,8 +176,8 @@ class Resources:
         v, workload = self.v, end.workload
         receives = _owns_receives(end)
         asked = {
-            "max_send_wr": workload.send_wq_depth if end.requester else max(1, _echoes(end)),
-            "max_recv_wr": workload.recv_wq_depth if receives else max(1, _echoes(end)),
+            "max_send_wr": workload.send_wq_depth if end.requester else max(1, _echo_entries(end)),
+            "max_recv_wr": workload.recv_wq_depth if receives else max(1, _echo_entries(end)) if end.requester else 1,
             "max_send_sge": workload.sge_count if end.requester else 1,
             "max_recv_sge": workload.sge_count if receives else 1,
             "max_inline_data": workload.max_inline_data if end.requester else 0,

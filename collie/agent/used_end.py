@@ -59,8 +59,8 @@ class UsedEnd:
 
     @property
     def echoed(self) -> bool:
-        """Whether echoes time its rounds."""
-        return self.workload.echoed and bool(self.end.peer.get("echoes"))
+        """Whether echoes time the rounds of its flow: its messages can be echoed, and the other end does its part."""
+        return self.workload.echoable and bool(self.end.peer.get("echoes"))
 
     @property
     def timed(self) -> bool:

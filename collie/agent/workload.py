@@ -135,7 +135,7 @@ class Workload:
         return self.qp_type not in ("UC", "UD")
 
     @property
-    def echoed(self) -> bool:
+    def echoable(self) -> bool:
         """Whether only an echo proves that messages arrived, and the responder notices them."""
         return not self.reliable and self.opcodes <= RECEIVING
 

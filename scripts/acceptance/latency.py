@@ -4,12 +4,14 @@
     scripts/acceptance/latency.py overhead --rounds 9
     scripts/acceptance/latency.py overhead --hosts HOSTS.yaml --rounds 9
     scripts/acceptance/latency.py idle --hosts HOSTS.yaml --rounds 5
+    scripts/acceptance/latency.py echo --hosts HOSTS.yaml --rounds 5
     scripts/acceptance/latency.py pacing --hosts HOSTS.yaml
 
 `overhead` compares the agent with one that times nothing, in turn. Without hosts it drives the fake device of the
 tests, which takes 0.4 us of the same CPU for a message, and the figure is CPU time per message. `idle` compares the
-median latency of few messages with that of perftest, which spins, and with `-e` sleeps as the agent does. `pacing`
-measures a full queue, and offers 20, 50 and 80 % of what it moved. Prints tables, asserts nothing.
+median latency of RC messages one at a time with that of perftest, which spins, and with `-e` sleeps as the agent does.
+`echo` compares the echoes of UC and UD with the acknowledgements of RC at the same load. `pacing` measures a full
+queue, and offers 20, 50 and 80 % of what it moved. Prints tables, asserts nothing.
 """
 
 from __future__ import annotations
@@ -45,18 +47,9 @@ WARM_UP_SECONDS = 1.0
 PORTS = itertools.cycle(range(18600, 18700))
 LISTEN_SECONDS = 1.5
 ROUND_TRIPS = 200
-MESSAGES_PER_SECOND = 50
-"""Of UC and UD, whose requester does not wait for the echo before it posts again."""
 SMALLEST = 2
-"""Bytes of a message that stands for an acknowledgement or an echo, which have no payload."""
-IDLE: tuple[tuple[str, str, str, tuple[int, ...]], ...] = (
-    ("RC", "READ", "ib_read_lat", (64, 4096, 65536)),
-    ("RC", "WRITE", "ib_write_lat", (64, 4096, 65536)),
-    ("RC", "SEND", "ib_send_lat", (64, 4096, 65536)),
-    ("UC", "SEND", "ib_send_lat", (64, 4096, 65536)),
-    ("UD", "SEND", "ib_send_lat", (64, 4096)),
-)
-"""Transport, opcode, perftest's program and message sizes."""
+"""Bytes of a message that stands for an acknowledgement, which has no payload."""
+PROGRAMS = {"READ": "ib_read_lat", "WRITE": "ib_write_lat", "SEND": "ib_send_lat"}
 # bytes, iterations, t_min, t_max, t_typical, ...
 ROW = re.compile(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)", re.MULTILINE)
 
@@ -100,7 +93,7 @@ def window(agents: list[RemoteAgent], workload: Mapping[str, Any], seconds: floa
 
 def on_fake_device(library: Path, seconds: float, *, timed: bool, **workload: Any) -> float:
     """Return the messages/s that the loop moves within this process."""
-    loop = Loopback(load_native(str(library)), timed=timed, **PLAIN, **workload)
+    loop = Loopback(load_native(str(library)), timed=timed, **{**PLAIN, **workload})
 
     def end() -> None:
         loop.totals.words[ATTENTION] = 1
@@ -137,8 +130,13 @@ SECONDS = click.option("--seconds", default=3.0, show_default=True)
 @SECONDS
 def overhead(hosts: Path | None, rounds: int, seconds: float) -> None:
     """Messages/s with timing over those without it, in turn."""
-    cells = [{"opcode": opcode, "messages": [size], "qps": qps} for opcode in ("WRITE", "READ") for size, qps in CELLS]
-    click.echo("| opcode | bytes | queue pairs | timed | not timed | timed/not | ratios |\n|-|-|-|-|-|-|-|")
+    cells: list[dict[str, Any]] = [
+        {"qp_type": qp_type, "opcode": opcode, "messages": [size], "qps": qps}
+        for qp_type, opcode in (("RC", "WRITE"), ("RC", "READ"), ("UD", "SEND"))
+        for size, qps in CELLS
+    ]
+    click.echo("| transport | opcode | bytes | queue pairs | timed | not timed | timed/not | ratios |")
+    click.echo("|-|-|-|-|-|-|-|-|")
     with tempfile.TemporaryDirectory() as folder:
         library = compiled("libibverbs", Path(folder)) if hosts is None else None
         for cell in cells:
@@ -146,8 +144,8 @@ def overhead(hosts: Path | None, rounds: int, seconds: float) -> None:
             ratios = sorted(timed / plain for timed, plain in rates)
             timed, plain = (median(each) for each in zip(*rates, strict=True))
             click.echo(
-                f"| {cell['opcode']} | {cell['messages'][0]} | {cell['qps']} | {timed:.0f} | {plain:.0f} "
-                f"| {median(ratios):.3f} | {ratios[0]:.3f} to {ratios[-1]:.3f} |"
+                f"| {cell['qp_type']} | {cell['opcode']} | {cell['messages'][0]} | {cell['qps']} "
+                f"| {timed:.0f} | {plain:.0f} | {median(ratios):.3f} | {ratios[0]:.3f} to {ratios[-1]:.3f} |"
             )
 
 
@@ -155,7 +153,7 @@ CELLS = ((64, 1), (64, 16), (4096, 1))
 
 
 def _alternate(
-    hosts: Path | None, library: Path | None, cell: Mapping[str, Any], rounds: int, seconds: float
+    hosts: Path | None, library: Path | None, cell: dict[str, Any], rounds: int, seconds: float
 ) -> list[tuple[float, float]]:
     if library is not None:
         return [
@@ -169,7 +167,7 @@ def _alternate(
     found = read_inventory(hosts)
     with two_agents(found) as timed, two_agents(found, untimed()) as plain:
         each = [(window(timed, PLAIN | cell, seconds), window(plain, PLAIN | cell, seconds)) for _ in range(rounds)]
-    return [tuple(one["completed_messages"] / one["seconds"] for one in pair) for pair in each]  # type: ignore[misc]
+    return [tuple(one["completed_messages"] / one["seconds"] for one in pair) for pair in each]
 
 
 @main.command()
@@ -177,36 +175,54 @@ def _alternate(
 @ROUNDS
 @SECONDS
 def idle(hosts: Path, rounds: int, seconds: float) -> None:
-    """Median latency of few messages: the agent, perftest, and perftest -e, in turn.
+    """Median latency of RC messages one at a time: the agent, perftest, and perftest -e, in turn.
 
-    perftest prints half of a ping-pong, and the whole READ. An acknowledgement or an echo is half of one of 2 B.
+    perftest prints half of a ping-pong, and the whole READ. An acknowledgement is half of a ping-pong of 2 B.
     """
     found = read_inventory(hosts)
-    click.echo("| transport | opcode | bytes | agent us | perftest us | -e us | agent/perftest | agent/-e |")
-    click.echo("|-|-|-|-|-|-|-|-|")
+    click.echo("| opcode | bytes | agent us | perftest us | -e us | agent/perftest | agent/-e |\n|-|-|-|-|-|-|-|")
     with two_agents(found) as agents:
-        for qp_type, opcode, program, sizes in IDLE:
-            for size in sizes:
-                few = {"send_wq_depth": 1} if qp_type == "RC" else {"offered_bps": 8 * size * MESSAGES_PER_SECOND}
-                workload = PLAIN | {"qp_type": qp_type, "opcode": opcode, "messages": [size], **few}
-                ours, spins, sleeps = [], [], []
-                for _ in range(rounds):
-                    ours.append((window(agents, workload, seconds)["latencies"].quantile(0.5) or 0.0) / 1e3)
-                    for kept, option in ((spins, ""), (sleeps, "-e")):
-                        if program != "ib_write_lat" or not option:  # it has no events
-                            kept.append(_round_trip(found, program, qp_type, size, option))
-                one, two = median(ours), median(spins)
-                words = [qp_type, opcode, size, f"{one:.0f}", f"{two:.0f}"]
-                three = median(sleeps) if sleeps else None
-                words += [f"{three:.0f}" if three else "-", f"{one / two:.2f}", f"{one / three:.2f}" if three else "-"]
-                click.echo(f"| {' | '.join(map(str, words))} |")
+        for opcode, size in itertools.product(PROGRAMS, (64, 4096, 65536)):
+            workload = PLAIN | {"opcode": opcode, "messages": [size], "send_wq_depth": 1}
+            ours: list[float] = []
+            theirs: dict[str, list[float]] = {"": [], "-e": []} if opcode != "WRITE" else {"": []}  # it has no events
+            for _ in range(rounds):
+                ours.append(window(agents, workload, seconds)["latencies"].quantile(0.5) / 1e3)
+                for option, kept in theirs.items():
+                    kept.append(_round_trip(found, opcode, size, option))
+            own, spins = median(ours), median(theirs[""])
+            sleeps = median(theirs["-e"]) if "-e" in theirs else None
+            words = [opcode, size, f"{own:.0f}", f"{spins:.0f}", f"{sleeps:.0f}" if sleeps else "-"]
+            words += [f"{own / spins:.2f}", f"{own / sleeps:.2f}" if sleeps else "-"]
+            click.echo(f"| {' | '.join(map(str, words))} |")
 
 
-def _round_trip(hosts: list[Host], program: str, qp_type: str, size: int, option: str) -> float:
+def _round_trip(hosts: list[Host], opcode: str, size: int, option: str) -> float:
     """Return the time of a message and of its answer that perftest prints, in us."""
-    sizes = (size,) if program == "ib_read_lat" else (size, SMALLEST)
-    words = f"{program} -c {qp_type} -n {ROUND_TRIPS} -F -m 4096 -u 18 {option}"
+    sizes = (size,) if opcode == "READ" else (size, SMALLEST)
+    words = f"{PROGRAMS[opcode]} -n {ROUND_TRIPS} -F -m 4096 -u 18 {option}"
     return sum(perftest(hosts, f"{words} -s {each}") for each in sizes)
+
+
+@main.command()
+@HOSTS
+@ROUNDS
+@SECONDS
+def echo(hosts: Path, rounds: int, seconds: float) -> None:
+    """Median latency of SENDs at a load: echoes of UC and UD, and acknowledgements of RC, in turn."""
+    click.echo("| bytes | messages/s | RC us | UC us | UD us | UC/RC | UD/RC |\n|-|-|-|-|-|-|-|")
+    with two_agents(read_inventory(hosts)) as agents:
+        for size, rate in itertools.product((64, 4096), (50, 500)):
+            medians: dict[str, list[float]] = {"RC": [], "UC": [], "UD": []}
+            for _ in range(rounds):
+                for qp_type, kept in medians.items():
+                    load = {"messages": [size], "offered_bps": 8 * size * rate}
+                    found = window(agents, PLAIN | {"qp_type": qp_type, "opcode": "SEND", **load}, seconds)
+                    kept.append(found["latencies"].quantile(0.5) / 1e3)
+            reliable, *others = (median(kept) for kept in medians.values())
+            ratios = [f"{other / reliable:.2f}" for other in others]
+            words = [size, rate, *(f"{each:.0f}" for each in (reliable, *others)), *ratios]
+            click.echo(f"| {' | '.join(map(str, words))} |")
 
 
 def perftest(hosts: list[Host], program: str) -> float:

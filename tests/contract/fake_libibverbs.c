@@ -85,7 +85,8 @@ static char device_name[] = "fake0";
 static void *devices[] = { device_name, NULL };
 static struct qp *qps[MAX];
 static struct mr *mrs[MAX];
-static int live, overflows, held;
+static void *ahs[MAX];
+static int live, overflows, held, numbered;
 static char message[MAX_MESSAGE];
 
 /* For the test: objects not destroyed yet, completions lost. */
@@ -94,6 +95,9 @@ int fake_overflows(void) { return overflows; }
 
 /* For the test: let a queue pair take no work request any more. */
 void fake_shrink(uint32_t number) { qps[number]->cap.max_send_sge = 0; }
+
+/* For the test: messages that arrived with immediate data other than 0. */
+int fake_numbered(void) { return numbered; }
 
 /* For the test: carry out nothing while held. */
 void fake_hold(int hold) { held = hold; }
@@ -209,6 +213,7 @@ static int receive(struct qp *from, struct qp *to, uint32_t length, const struct
 	if (wr->opcode == SEND_IMM || wr->opcode == WRITE_IMM) {
 		wc->wc_flags = ABI_WC_WITH_IMM;
 		wc->imm_data = wr->imm_data;
+		numbered += wr->imm_data != 0;
 	}
 	return 1;
 }
@@ -303,6 +308,14 @@ static int req_notify_cq(void *cq, int solicited_only)
 	return 0;
 }
 
+static int is_address_handle(const void *ah)
+{
+	for (int n = 0; n < MAX; n++)
+		if (ahs[n] && ahs[n] == ah)
+			return 1;
+	return 0;
+}
+
 static int post_send(void *object, void *first, void **bad)
 {
 	struct qp *qp = object;
@@ -319,6 +332,8 @@ static int post_send(void *object, void *first, void **bad)
 		for (int i = 0; i < wr->num_sge; i++)
 			length += wr->sg_list[i].length;
 		if (wr->send_flags & INLINE && length > qp->cap.max_inline_data)
+			return EINVAL;
+		if (qp->qp_type == UD && !is_address_handle(wr->wr.ud.ah))
 			return EINVAL;
 		item->wr = *wr;
 		memcpy(item->sge, wr->sg_list, wr->num_sge * sizeof(struct sge));
@@ -613,11 +628,20 @@ struct pd **ibv_create_ah(struct pd *pd, struct ah_attr *attr)
 	ah->context = pd->context;
 	ah->pd = pd;
 	pd->users++;
+	for (int n = 0; n < MAX; n++) {
+		if (!ahs[n]) {
+			ahs[n] = ah;
+			break;
+		}
+	}
 	return (void *)ah;
 }
 
 int ibv_destroy_ah(struct pd **ah)
 {
 	ah[1]->users--;
+	for (int n = 0; n < MAX; n++)
+		if (ahs[n] == ah)
+			ahs[n] = NULL;
 	return end(ah);
 }

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from collie.agent.faults import AgentFault
-from collie.agent.paths import DataPath
+from collie.agent.paths import NATIVE, DataPath
 from collie.agent.queues import GENERATION_SHIFT, build_queues
 from collie.agent.resources import End, Resources
 from collie.agent.totals import Totals
@@ -82,6 +82,9 @@ def test_each_phase_counts_what_it_sent_and_its_payload_is_right(
         assert all(end["wrong_bytes"] == 0 for end in found), f"{context}, {found}"
         assert sent["qp_messages"]["min"] >= 100, context
         assert run.engines.totals.health()["errors"] == {}, context
+        assert run.engines.totals.health()["post_errors"] == 0, context
+        timed = run.engines.totals.times("a-a/requester", time.monotonic_ns())["latencies"]
+        assert bool(timed) == (run.prepared["data_path"] == NATIVE), context
     run.close()
 
 

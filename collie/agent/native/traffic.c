@@ -9,9 +9,9 @@
  * 2. Rounds of a queue complete in the order of posting, so a ring of those that are timed suffices.
  * 3. To read the clock costs as much as to post. It is read per timed round and, for gaps, once in a few polls that found
  *    something. A paced loop reads it in each round.
- * 4. With UC and UD a completion proves nothing, so a timed round ends with immediate data, the number of its echo. The
- *    responder sends this number back. An echo can be lost, so a queue has a few places for them, and a new round takes
- *    that of the oldest. */
+ * 4. With UC and UD a completion proves only that the device took the request, so a timed round ends with immediate data,
+ *    the number of its echo. The responder sends this number back. An echo can be lost, so a queue has a few places for
+ *    them, and a new round takes that of the oldest. */
 
 #define _GNU_SOURCE
 
@@ -47,7 +47,7 @@ enum { GENERATION_MASK = (1 << (QUEUE_SHIFT - GENERATION_SHIFT)) - 1 };
 enum { QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1 };
 
 enum { POLL_BATCH = 32, IDLE_MILLISECONDS = 50, WC_FLUSHED = 5 };
-/* As in resources.py: echoes that a queue pair waits for, or sends, at a time. */
+/* As in resources.py: echoes that a queue pair can wait for, or send, at a time. */
 enum { ECHOES = 32 };
 
 /* The structures below are as in native_traffic.py, member by member. */
@@ -140,7 +140,9 @@ struct traffic {
 	int64_t now; /* when the clock was last read */
 	int64_t reviewed;
 	int64_t spin; /* nanoseconds for which it polls after something happened, before it sleeps */
-	uint64_t rounds; /* posted on timed queues since the last review, up to the last that was timed */
+	uint64_t rounds; /* posted on queues that completions time, since the last review, up to the last that was timed */
+	uint64_t echo_rounds; /* likewise on queues that echoes time */
+	double echo_budget; /* rounds that may still ask for an echo */
 	uint32_t queue_count;
 	uint32_t cq_count;
 	uint32_t pair_count;
@@ -148,9 +150,9 @@ struct traffic {
 	int32_t control;
 	uint32_t waiting_count;
 	uint32_t paced;
-	uint32_t every; /* how many rounds there are to one that is timed, and to one that is echoed */
+	uint32_t every; /* how many rounds there are to one that is timed, and to one that asks for an echo */
 	uint32_t echo_every;
-	uint32_t echo_number; /* of the last round that is echoed */
+	uint32_t echo_number; /* of the last round that asked for one */
 	uint32_t echoes_out; /* sends of echoes that have not completed */
 	uint32_t fresh; /* the clock has been read since the last poll that found something */
 	uint32_t busy;	/* polls in a row that found something */
@@ -158,7 +160,8 @@ struct traffic {
 };
 
 /* All rounds are timed up to TIMED_PER_SECOND. Above, so few that the rate stays there, but one in MOST_EVERY. An echo
- * costs a message, so there are fewer. */
+ * costs a message, so there are fewer, and a budget keeps a rate that is not known yet, or just after a stall, from
+ * asking for many at once. */
 enum { MOST_EVERY = 64, TIMED_PER_SECOND = 4096, REVIEW_NANOSECONDS = 50000000 };
 enum { MOST_EVERY_ECHO = 256, ECHOES_PER_SECOND = 128 };
 /* A gap may seem longer by the time of so many polls that found something. */
@@ -254,11 +257,14 @@ static void review(struct traffic *t)
 
 	if (elapsed < REVIEW_NANOSECONDS)
 		return;
-	double rate = t->rounds * 1e9 / elapsed;
+	double seconds = elapsed / 1e9, few = ECHOES_PER_SECOND * seconds, earned = (double)t->echo_rounds / MOST_EVERY_ECHO;
 
-	t->every = within(rate / TIMED_PER_SECOND, MOST_EVERY);
-	t->echo_every = within(rate / ECHOES_PER_SECOND, MOST_EVERY_ECHO);
-	t->rounds = 0;
+	t->every = within(t->rounds / seconds / TIMED_PER_SECOND, MOST_EVERY);
+	t->echo_every = within(t->echo_rounds / few, MOST_EVERY_ECHO);
+	t->echo_budget += few > earned ? few : earned;
+	if (t->echo_budget > ECHOES && t->echo_budget > earned)
+		t->echo_budget = earned > ECHOES ? earned : ECHOES;
+	t->rounds = t->echo_rounds = 0;
 	t->reviewed = t->now;
 }
 
@@ -370,16 +376,20 @@ static uint32_t time_round(struct traffic *t, struct queue *queue)
 	uint32_t every = queue->timed ? t->every : t->echo_every;
 
 	queue->until_posted = collie_next_timed(every, queue->chain_count / queue->posts);
-	t->rounds += queue->until_posted;
 	if (queue->timed) {
+		t->rounds += queue->until_posted;
 		struct timed *timed = &queue->timed[(queue->timed_first + queue->timed_count++) % queue->limit];
 
 		timed->since = since;
 		timed->following = queue->until_posted;
 		return 0;
 	}
+	t->echo_rounds += queue->until_posted;
+	if (t->echo_budget < 1)
+		return 0;
 	struct echo *echo = &queue->echoes[queue->next_echo];
 
+	t->echo_budget--;
 	queue->next_echo = (queue->next_echo + 1) % ECHOES;
 	if (!++t->echo_number)
 		t->echo_number = 1;
@@ -566,7 +576,7 @@ static void account_echo(struct traffic *t, struct queue *queue, const struct ab
 {
 	struct pair *pair = find_pair(t, wc->qp_num);
 
-	if (pair->echo) {
+	if (pair->echoes_out) {
 		pair->echoes_out--;
 		t->echoes_out--;
 	}
@@ -584,6 +594,7 @@ static void account_echo(struct traffic *t, struct queue *queue, const struct ab
 		if (echo->number && echo->number == wc->imm_data) {
 			queue->totals[LATENCIES + collie_bucket(look(t) - echo->since)]++;
 			echo->number = 0;
+			break;
 		}
 	}
 }
@@ -680,6 +691,13 @@ EXPORT void collie_traffic_admit(struct traffic *t, uint32_t number)
 		post(t, queue);
 }
 
+/* Send no echoes, until work requests for them are set anew. */
+EXPORT void collie_traffic_end_echoes(struct traffic *t)
+{
+	for (uint32_t i = 0; i < t->pair_count; i++)
+		t->pairs[i].echo = NULL;
+}
+
 /* Fill the receive queue of a requester's queue pair for echoes. */
 EXPORT void collie_traffic_receive_echoes(struct traffic *t, uint32_t pair, uint32_t count)
 {
@@ -689,8 +707,9 @@ EXPORT void collie_traffic_receive_echoes(struct traffic *t, uint32_t pair, uint
 EXPORT void collie_traffic_begin(struct traffic *t)
 {
 	t->sending = 1;
-	t->paced = t->waiting_count = t->rounds = 0;
+	t->paced = t->waiting_count = t->rounds = t->echo_rounds = 0;
 	t->every = t->echo_every = 1;
+	t->echo_budget = ECHOES;
 	t->began = t->now = t->reviewed = now();
 	for (uint32_t i = 0; i < t->queue_count; i++) {
 		struct queue *queue = &t->queues[i];
@@ -706,7 +725,7 @@ EXPORT void collie_traffic_begin(struct traffic *t)
 	}
 }
 
-/* Rounds and echoes that have not completed yet, on queue pairs that still work. */
+/* Rounds that have not completed yet, on queue pairs that still work, and echoes. */
 EXPORT uint64_t collie_traffic_outstanding(const struct traffic *t)
 {
 	uint64_t outstanding = t->echoes_out;

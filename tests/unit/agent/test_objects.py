@@ -93,4 +93,4 @@ def test_an_agent_knows_every_field_that_a_controller_sends() -> None:
 )
 def test_echoes_time_what_no_acknowledgement_proves(qp_type: str, opcode: str, reliable: bool, echoed: bool) -> None:
     workload = parse_workload({"qp_type": qp_type, "opcode": opcode, "messages": [64], "offered_bps": 10**9})
-    assert (workload.reliable, workload.echoed) == (reliable, echoed)
+    assert (workload.reliable, workload.echoable) == (reliable, echoed)
