@@ -196,7 +196,7 @@ def test_a_fast_flow_asks_for_few_echoes_before_its_rate_is_known(path: DataPath
     before, begin = fake.fake_numbered(), time.monotonic()
     loop = Loopback(path, opcode="SEND", qp_type="UC", qps=1, messages=[64], send_wq_depth=4, recv_wq_depth=64)
     loop.serve(lambda: loop.requester["posted_messages"] >= 8 * ECHOES)
-    earned = loop.requester["posted_messages"] / 256 + 128 * (time.monotonic() - begin)
+    earned = loop.requester["posted_messages"] / 1024 + 128 * (time.monotonic() - begin)
     assert 0 < fake.fake_numbered() - before <= 2 * (ECHOES + earned)
     loop.close()
 
@@ -231,7 +231,7 @@ def test_few_rounds_of_a_fast_flow_are_echoed(path: DataPath, fake: CDLL) -> Non
     first, before = count(timed(loop)), loop.requester["posted_messages"]
     loop.serve(lambda: time.monotonic() > begin + 0.8)
     echoed, posted, elapsed = count(timed(loop)) - first, loop.requester["posted_messages"] - before, 0.5
-    assert 0 < echoed <= max(posted / 100, 4 * 128 * elapsed)
+    assert 0 < echoed <= max(posted / 500, 4 * 128 * elapsed)
     loop.close()
 
 

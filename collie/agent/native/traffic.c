@@ -163,7 +163,7 @@ struct traffic {
  * costs a message, so there are fewer, and a budget keeps a rate that is not known yet, or just after a stall, from
  * asking for many at once. */
 enum { MOST_EVERY = 64, TIMED_PER_SECOND = 4096, REVIEW_NANOSECONDS = 50000000 };
-enum { MOST_EVERY_ECHO = 256, ECHOES_PER_SECOND = 128 };
+enum { MOST_EVERY_ECHO = 1024, ECHOES_PER_SECOND = 128 };
 /* A gap may seem longer by the time of so many polls that found something. */
 enum { POLLS_PER_LOOK = 4 };
 /* A sleep may last this much longer than it was to. The loop polls without sleeping for so long before a round is due. */
