@@ -257,13 +257,14 @@ static void review(struct traffic *t)
 
 	if (elapsed < REVIEW_NANOSECONDS)
 		return;
-	double seconds = elapsed / 1e9, few = ECHOES_PER_SECOND * seconds, earned = (double)t->echo_rounds / MOST_EVERY_ECHO;
+	double seconds = elapsed / 1e9, few = ECHOES_PER_SECOND * seconds, share = (double)t->echo_rounds / MOST_EVERY_ECHO;
+	double most = share > ECHOES ? share : ECHOES;
 
 	t->every = within(t->rounds / seconds / TIMED_PER_SECOND, MOST_EVERY);
 	t->echo_every = within(t->echo_rounds / few, MOST_EVERY_ECHO);
-	t->echo_budget += few > earned ? few : earned;
-	if (t->echo_budget > ECHOES && t->echo_budget > earned)
-		t->echo_budget = earned > ECHOES ? earned : ECHOES;
+	t->echo_budget += few > share ? few : share;
+	if (t->echo_budget > most)
+		t->echo_budget = most;
 	t->rounds = t->echo_rounds = 0;
 	t->reviewed = t->now;
 }
