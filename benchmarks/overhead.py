@@ -132,13 +132,13 @@ def rows(
 ) -> list[dict[str, float]]:
     """Return the steps of each run, its whole and its window; the first run, which warms up, is left out.
 
-    With `on`, the runs are phases, which READ and WRITE in turn. The first one makes the set-up.
+    They READ and WRITE in turn. With `on` they are phases, and the first one makes the set-up.
     """
     measured: list[dict[str, float]] = []
     ended = time.monotonic()
     for run in range(runs + 1):
         log.take()
-        traffic = workload if on is None or run % 2 else workload.with_(opcode=Opcode.READ)
+        traffic = workload if run % 2 else workload.with_(opcode=Opcode.READ)
         result = testbed.measure(traffic, run, None, on)
         if on is not None and isinstance(result, Measured):
             on = on.after(traffic) if result.stands else SetUp(workload)
