@@ -1,10 +1,11 @@
-"""Control verbs beside the traffic: regions registered and deregistered, queue pairs created and destroyed.
+"""Control verbs and errors beside the traffic: regions, queue pairs and address handles made, queue pairs broken.
 
 Rules:
 
 1. A thread makes them one after another, each kind at its own rate. Verbs and the loop in C release the interpreter's
    lock, so the traffic goes on meanwhile. The loop in Python could not, so only the native data path makes any.
-2. Each object is destroyed before the next verb. None is left, and the traffic has its objects to itself.
+2. Each object is destroyed before the next verb. None is left, and the traffic has its objects to itself. Only the
+   queue pair that is broken stays, to be broken again.
 3. A device that is too slow gets the next verb at once, in the ratio of the rates. What it missed is made up for, but
    only what was due in the last ``LATE_SECONDS``.
 4. A verb that fails ends the thread, and a word of ``Totals`` says why. So the samples of every host show it.
@@ -19,18 +20,25 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Optional
 
 from . import memory
 from .faults import AgentFault
-from .objects import CompletionQueue, remote_access, step
-from .resources import Resources
-from .totals import CONTROL_ERRNO, NEW_MRS, NEW_QPS
-from .workload import Workload
+from .objects import CompletionQueue, closed_on_failure, remote_access, step
+from .resources import End, Resources
+from .totals import CONTROL_ERRNO, NEW_AHS, NEW_MRS, NEW_QPS, QP_ERRORS
+from .work_requests import SendWR
+from .workload import CONTROL_VERBS, Workload
+
+# The word that counts each of CONTROL_VERBS.
+WORDS = (NEW_MRS, NEW_QPS, NEW_AHS, QP_ERRORS)
 
 LATE_SECONDS = 0.1
 # A queue pair that carries nothing needs no more.
 CQ_ENTRIES = 16
+# Between two looks for the completion of a request that fails.
+POLL_SECONDS = 0.0002
 # A verb that takes longer blocks ``stop`` and ``destroy``, so that the agent kills the engine.
 END_SECONDS = 2.0
 
@@ -50,21 +58,20 @@ class ControlVerbs:
         """Take what the verbs of a phase need. ``engines`` share the largest rates of its workloads."""
         self.close()
         rates = {
-            NEW_MRS: max((workload.new_mrs_per_second for workload in workloads), default=0),
-            NEW_QPS: max((workload.new_qps_per_second for workload in workloads), default=0),
+            word: max((getattr(workload, name) for workload in workloads), default=0)
+            for word, name in zip(WORDS, CONTROL_VERBS)  # noqa: B905 - Python 3.9 has no `strict`
         }
         self._intervals = {word: engines / rate for word, rate in rates.items() if rate}
         if self._intervals:
-            busiest = max(workloads, key=lambda each: (each.new_mrs_per_second, each.new_qps_per_second))
-            self._resources.check_room(engines)
-            self._makers = _Makers(self._resources, busiest, engines)
+            busiest = max(workloads, key=lambda each: [getattr(each, name) for name in CONTROL_VERBS])
+            self._resources.check_room(engines, 2 * engines if rates[QP_ERRORS] else engines)
+            self._makers = _Makers(self._resources, busiest, engines, breaks=bool(rates[QP_ERRORS]))
 
     def begin(self) -> None:
         """Make the verbs of the phase until ``end``."""
         if self._makers is not None:
             self._wanted_end.clear()
-            make: Dict[int, Callable[[], None]] = {NEW_MRS: self._makers.region, NEW_QPS: self._makers.pair}
-            self._thread = threading.Thread(target=self._run, args=(make,), daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(self._makers.by_word,), daemon=True)
             self._thread.start()
 
     def want_end(self) -> None:
@@ -117,20 +124,37 @@ class ControlVerbs:
 
 
 class _Makers:
-    """Makes and destroys one object of each kind, as large as those of the traffic."""
+    """Makes and destroys one object of each kind, as large as those of the traffic, or ``breaks`` a queue pair."""
 
-    def __init__(self, resources: Resources, workload: Workload, engines: int) -> None:
+    def __init__(self, resources: Resources, workload: Workload, engines: int, *, breaks: bool) -> None:
         self._resources, self._workload = resources, workload
+        self.by_word: Dict[int, Callable[[], None]] = {
+            NEW_MRS: self._region,
+            NEW_QPS: self._pair,
+            NEW_AHS: self._address_handle,
+            QP_ERRORS: self._error,
+        }
         with step("allocate"):
             self._memory: mmap.mmap = memory.allocate(workload.buffer_bytes, workload.huge_pages, engines)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._cq = CompletionQueue(resources.v, resources.context, CQ_ENTRIES)
+        self._broken: Optional[End] = None
+        if breaks:
+            # Only RC has an error that needs no fault of the application: a receiver that is not ready.
+            reliable = replace(workload, qp_type="RC", srq=False, rnr_retry=0)
+            with closed_on_failure(self._cq):
+                self._broken = resources.pair_to_itself(reliable, self._cq.cq)
 
     def close(self) -> None:
+        if self._broken is not None:
+            pair = self._broken.pairs[0]
+            self._resources.fail(pair)
+            with step("destroy_qp"):
+                pair.close()
         with step("destroy_cq"):
             self._cq.close()
 
-    def region(self) -> None:
+    def _region(self) -> None:
         v, workload = self._resources.v, self._workload
         access = v.e.IBV_ACCESS_LOCAL_WRITE | remote_access(v, workload)
         with step("reg_mr"):
@@ -138,5 +162,26 @@ class _Makers:
         with step("dereg_mr"):
             region.close()
 
-    def pair(self) -> None:
-        self._resources.make_and_destroy_pair(self._workload, self._cq.cq)
+    def _pair(self) -> None:
+        pair = self._resources.pair_to_itself(self._workload, self._cq.cq).pairs[0]
+        with step("destroy_qp"):
+            pair.close()
+
+    def _address_handle(self) -> None:
+        handle = self._resources.address_handle_to_itself(self._workload)
+        with step("destroy_ah"):
+            handle.close()
+
+    def _error(self) -> None:
+        """Have a SEND fail for want of a receive, and bring its queue pair back to RTS."""
+        assert self._broken is not None, "its rate is above 0"
+        e = self._resources.v.e
+        with step("post_send"):
+            self._broken.pairs[0].post_send(SendWR(0, e.IBV_WR_SEND, 0, 0, (), e.IBV_SEND_SIGNALED, None))
+        with step("poll_cq"):
+            ends_at = time.monotonic() + END_SECONDS / 2
+            while not self._cq.cq.poll(1)[0]:
+                if time.monotonic() > ends_at:
+                    raise AgentFault("setup", "control verbs", "a message without a receive does not fail")
+                time.sleep(POLL_SECONDS)
+        self._resources.restart(self._broken, 0)

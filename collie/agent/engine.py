@@ -22,7 +22,7 @@ from .queues import GENERATION_MASK, QUEUE_MASK, build_queues, idle_queues
 from .resources import End, Resources
 from .totals import ATTENTION, RunTotals, Totals
 from .used_end import UsedEnd
-from .workload import FETCHING, RECEIVING, Workload, parse_workload
+from .workload import CONTROL_VERBS, FETCHING, RECEIVING, Workload, parse_workload
 
 # Time for polling flushed completions, within the deadline of ``destroy``.
 QUIESCE_SECONDS = 1.0
@@ -65,8 +65,8 @@ def _check_path(path: DataPath, parts: Sequence[Tuple[Workload, bool]]) -> None:
     if any(workload.offered_bps for workload, requester in parts if requester):
         message = f"{path.name} keeps send queues full; only data path {NATIVE} can offer a flow less (offered_bps)"
         raise AgentFault("unsupported", "post", message)
-    if any(workload.new_mrs_per_second or workload.new_qps_per_second for workload, _ in parts):
-        message = f"{path.name} makes no control verbs beside the traffic (new_mrs_per_second, new_qps_per_second)"
+    if any(getattr(workload, rate) for workload, _ in parts for rate in CONTROL_VERBS):
+        message = f"{path.name} makes no control verbs beside the traffic ({', '.join(CONTROL_VERBS)})"
         raise AgentFault("unsupported", "control verbs", f"{message}; only data path {NATIVE} does")
 
 

@@ -149,13 +149,13 @@ class Resources:
                     end.srq = self.v.SRQ(self.pd, self.v.SrqInitAttr(attributes))
         self._create_pairs()
 
-    def check_room(self, more: int) -> None:
-        """Raise ``unsupported`` if the device has no room for ``more`` queue pairs and regions."""
-        self._check_totals(self.ends, more)
+    def check_room(self, mrs: int, qps: int) -> None:
+        """Raise ``unsupported`` if the device has no room for so many more regions and queue pairs."""
+        self._check_totals(self.ends, mrs, qps)
 
-    def _check_totals(self, ends: List[End], more: int = 0) -> None:
+    def _check_totals(self, ends: List[End], mrs: int = 0, qps: int = 0) -> None:
         self.limits.check_totals(
-            more + sum(end.flow_qps for end in ends), more + sum(end.flow_qps * end.workload.mrs_per_qp for end in ends)
+            qps + sum(end.flow_qps for end in ends), mrs + sum(end.flow_qps * end.workload.mrs_per_qp for end in ends)
         )
 
     def _create_pairs(self) -> None:
@@ -201,14 +201,21 @@ class Resources:
             pair.to_init(self._attributes(workload))
         return pair
 
-    def make_and_destroy_pair(self, workload: Workload, cq: Any) -> None:
-        """Create a queue pair as requesters have them, bring it to RTS towards itself, and destroy it."""
-        pair = self._create_pair(End("", "requester", 1, workload), cq)
+    def pair_to_itself(self, workload: Workload, cq: Any) -> End:
+        """Create a queue pair as requesters have them, and bring it to RTS towards itself."""
+        end = End("", "requester", 1, workload)
+        pair = self._create_pair(end, cq)
+        end.pairs.append(pair)
+        path = self._path(workload, self.gid, self.lid)
+        end.restarts[0] = partial(self._bring_up, pair, workload, path, pair.qp_num, workload.sq_psn)
         with closed_on_failure(pair):
-            path = self._path(workload, self.gid, self.lid)
-            self._bring_up(pair, workload, path, pair.qp_num, workload.sq_psn)
-        with step("destroy_qp"):
-            pair.close()
+            end.restarts[0]()
+        return end
+
+    def address_handle_to_itself(self, workload: Workload) -> Any:
+        """Create an address handle of this port."""
+        with step("create_ah"):
+            return self.v.AH(self.pd, attr=self._path(workload, self.gid, self.lid))
 
     def _attributes(self, workload: Workload) -> Any:
         v = self.v
@@ -323,13 +330,16 @@ class Resources:
         )
         return self.v.AHAttr(gr=route, is_global=1, port_num=self.port, dlid=lid, sl=sl)
 
+    def fail(self, pair: Any) -> None:
+        """Move a queue pair to ERR, so that whatever is outstanding completes."""
+        with step("modify_qp ERR"):
+            pair.modify(self.v.QPAttr(qp_state=self.v.e.IBV_QPS_ERR), self.v.e.IBV_QP_STATE)
+
     def quiesce(self, seconds: float) -> int:
         """Move every queue pair to ERR and poll until no completion follows. Return the number of completions."""
         for end in self.ends:
             for pair in end.pairs:
-                attributes = self.v.QPAttr(qp_state=self.v.e.IBV_QPS_ERR)
-                with step("modify_qp ERR"):
-                    pair.modify(attributes, self.v.e.IBV_QP_STATE)
+                self.fail(pair)
         flushed, quiet = 0, 0
         deadline = time.monotonic() + seconds
         while quiet < 3 and time.monotonic() < deadline:

@@ -17,7 +17,7 @@ STRAGGLERS = 9
 ERRORS = 10
 ERROR_WORDS = 32
 # Control verbs, which a thread beside the loop counts, and the errno of the one that failed.
-NEW_MRS, NEW_QPS, CONTROL_ERRNO = (ERRORS + ERROR_WORDS + number for number in range(3))
+NEW_MRS, NEW_QPS, NEW_AHS, QP_ERRORS, CONTROL_ERRNO = (ERRORS + ERROR_WORDS + number for number in range(5))
 FIRST_END = CONTROL_ERRNO + 1
 
 POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED_BYTES, FAILED_QPS = range(6)
@@ -68,6 +68,8 @@ _HEALTH = {
     "post_errors": POST_ERRORS,
     "new_mrs": NEW_MRS,
     "new_qps": NEW_QPS,
+    "new_ahs": NEW_AHS,
+    "qp_errors": QP_ERRORS,
 }
 _END = {
     "posted_messages": POSTED_MESSAGES,

@@ -10,13 +10,12 @@ from .content import COMPLEMENT, Content, is_source, verify
 from .faults import bad_request
 from .pattern import ReceivePlan, receive_plan
 from .resources import End
-from .workload import ATOMICS, Workload
+from .workload import ATOMICS, CONTROL_VERBS, Workload
 
 # Fields of which a phase may use less than its set-up has.
 CAPACITIES = ("qps", "mrs_per_qp", "buffer_bytes", "sge_count", "send_wq_depth", "recv_wq_depth")
 # Fields of work requests, which are free in each phase.
 REQUESTS = ("opcode", "more_opcodes", "messages", "wqe_batch", "signal_every", "sge_split", "fence", "offered_bps")
-CONTROL_VERBS = ("new_mrs_per_second", "new_qps_per_second")
 # Fields of an address handle with UD, of the queue pair otherwise.
 PATH = ("traffic_class", "hop_limit")
 

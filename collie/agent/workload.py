@@ -28,6 +28,9 @@ MTU_CODES = {mtu: code for code, mtu in enumerate(MTUS, start=1)}  # enum ibv_mt
 # Fields that are accepted and ignored, because `flows` of `prepare` states them in more detail.
 IGNORED = ("direction", "loopback")
 
+# Rates of what each host makes or breaks beside the traffic.
+CONTROL_VERBS = ("new_mrs_per_second", "new_qps_per_second", "new_ahs_per_second", "qp_errors_per_second")
+
 # Field widths of the verbs API, which cuts larger values silently.
 LIMITS: Dict[str, Tuple[int, int]] = {
     "qps": (1, 1 << 20),
@@ -39,8 +42,7 @@ LIMITS: Dict[str, Tuple[int, int]] = {
     "send_wq_depth": (1, 1 << 20),
     "recv_wq_depth": (1, 1 << 20),
     "offered_bps": (0, (1 << 63) - 1),
-    "new_mrs_per_second": (0, 1_000_000),
-    "new_qps_per_second": (0, 1_000_000),
+    **dict.fromkeys(CONTROL_VERBS, (0, 1_000_000)),
     "max_rd_atomic": (0, 255),
     "max_dest_rd_atomic": (0, 255),
     "timeout": (0, 31),
@@ -94,6 +96,8 @@ class Workload:
     offered_bps: int = 0
     new_mrs_per_second: int = 0
     new_qps_per_second: int = 0
+    new_ahs_per_second: int = 0
+    qp_errors_per_second: int = 0
 
     @property
     def by_rdma_cm(self) -> bool:

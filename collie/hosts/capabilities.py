@@ -9,7 +9,7 @@ from collie.agent.memory import USABLE_PART
 from collie.hosts.host_info import DeviceInfo, HostInfo, RdmaPort
 from collie.inventory.hosts import Host, Pair
 from collie.workloads.pruning import Capabilities, Restriction
-from collie.workloads.workload import Connection, Memory, QpType
+from collie.workloads.workload import CONTROL_VERBS, Connection, Memory, QpType
 
 _BY_LIMIT: Mapping[str, tuple[str, ...]] = {
     "max_qp": ("qps",),
@@ -63,7 +63,7 @@ def _of_host(host: Host, info: HostInfo, port: RdmaPort, endpoints: int) -> Iter
     if path is not None and path.name != "native":
         by = f"{host.name} drives traffic by {path.name}, which"
         yield Restriction("offered_bps", f"{by} keeps send queues full", at_most=0)
-        for name in ("new_mrs_per_second", "new_qps_per_second"):
+        for name in CONTROL_VERBS:
             yield Restriction(name, f"{by} makes no control verbs beside the traffic", at_most=0)
     device = info.device(host.device)
     if device is not None:

@@ -224,6 +224,8 @@ REASONS: Mapping[str, str] = {
     "offered_bps": "--rate_limit paces each queue pair in hardware, or bursts of a process in software: no flow evenly",
     "new_mrs_per_second": "no process registers regions while it sends",
     "new_qps_per_second": "no process creates queue pairs while it sends",
+    "new_ahs_per_second": "no process creates address handles while it sends",
+    "qp_errors_per_second": "a process ends with the first error",
     "max_inline_data": "at most 912 bytes are inline (-I), and none of what is fetched",
     "max_rd_atomic": "-o sets it for both ends",
     "max_dest_rd_atomic": "-o sets it for both ends",

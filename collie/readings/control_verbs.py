@@ -7,7 +7,7 @@ from errno import errorcode
 
 from collie.readings.samples import AgentSample, EngineTotals
 from collie.workloads.plan import hosts
-from collie.workloads.workload import Workload
+from collie.workloads.workload import CONTROL_VERBS, Workload
 
 _SHORT_RATIO = 0.05
 """Share of the control verbs that a host may miss without a word."""
@@ -17,7 +17,10 @@ _SHORT = 4
 _KINDS: Mapping[str, tuple[str, Callable[[EngineTotals], int]]] = {
     "new_mrs_per_second": ("registered and deregistered {} regions", lambda engine: engine.new_mrs),
     "new_qps_per_second": ("created and destroyed {} queue pairs", lambda engine: engine.new_qps),
+    "new_ahs_per_second": ("created and destroyed {} address handles", lambda engine: engine.new_ahs),
+    "qp_errors_per_second": ("brought a queue pair back from {} errors", lambda engine: engine.qp_errors),
 }
+assert tuple(_KINDS) == CONTROL_VERBS
 """What a host did, and how many, by the field with the rate."""
 
 Window = Mapping[str, Sequence[AgentSample]]

@@ -53,7 +53,8 @@ class EngineTotals:
         errors: failed completions by status, without flushed ones.
         wait_seconds: time in which the generator was ready to run and had no CPU.
         queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
-        new_mrs, new_qps: regions and queue pairs made and destroyed beside the traffic.
+        new_mrs, new_qps, new_ahs: regions, queue pairs and address handles made and destroyed beside the traffic.
+        qp_errors: errors of a queue pair beside the traffic, after each of which it was brought back to RTS.
         control_verb_errno: error of the control verb that failed and so was the last, 0 if none did.
     """
 
@@ -69,6 +70,8 @@ class EngineTotals:
     queue_limit: int = 0
     new_mrs: int = 0
     new_qps: int = 0
+    new_ahs: int = 0
+    qp_errors: int = 0
     control_verb_errno: int = 0
 
 

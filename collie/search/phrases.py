@@ -121,6 +121,8 @@ _COUNTED = {
     "total_mrs": ("memory region", "memory regions", " in all"),
     "new_mrs_per_second": ("memory region", "memory regions", " per second registered and deregistered"),
     "new_qps_per_second": ("queue pair", "queue pairs", " per second created and destroyed"),
+    "new_ahs_per_second": ("address handle", "address handles", " per second created and destroyed"),
+    "qp_errors_per_second": ("error of a queue pair", "errors of a queue pair", " per second"),
     "wqe_batch": ("work request", "work requests", " per post"),
     "signal_every": ("post", "posts", " per completion"),
     "sge_count": ("scatter/gather entry", "scatter/gather entries", ""),

@@ -200,7 +200,7 @@ def _host(
 
 
 def _held(n: Numbers, sets: WorkingSets, paths: PathCosts) -> PathCosts:
-    """Return costs that grow because control verbs hold up the host's messages for a share of the time."""
+    """Return costs that grow because control verbs and errors hold up the host's messages for a share of the time."""
     if not n.anywhere(sets.held):
         return paths
     slower = 1.0 / (1.0 - sets.held)

@@ -37,6 +37,8 @@ CURES: Final[Mapping[Mechanism, Changes]] = {
     Mechanism.LOOPBACK_BURSTS: {"delays": {"loopback_burst_seconds": 0.0}},
     Mechanism.NEW_REGIONS: {"control_verbs": {"region_seconds": 0.0, "regions_per_second": _AMPLE}},
     Mechanism.NEW_QUEUE_PAIRS: {"control_verbs": {"queue_pair_seconds": 0.0, "queue_pairs_per_second": _AMPLE}},
+    Mechanism.NEW_ADDRESS_HANDLES: {"control_verbs": {"address_handle_seconds": 0.0}},
+    Mechanism.QUEUE_PAIR_ERRORS: {"control_verbs": {"error_seconds": 0.0}},
 }
 """The quantity behind each mechanism, and a value at which it limits nothing."""
 

@@ -24,7 +24,7 @@ class WorkingSets(NamedTuple):
         contexts_lost, translations_lost: share of early lookups that leave the chip before use.
         staging_misses: share of packets evicted from the transmit staging.
         write_misses: share of written bytes that the last-level cache does not take.
-        held: share of the time for which control verbs hold up all messages.
+        held: share of the time for which control verbs and errors hold up all messages.
     """
 
     ends: Quantity
@@ -86,13 +86,18 @@ def _control_verbs(verbs: ControlVerbs, t: TrafficArrays, n: Numbers) -> tuple[Q
 
     The firmware carries out the verbs one after another, so more of them than it has time for are not carried out.
     """
-    busy = t.new_regions * verbs.region_seconds + t.new_queue_pairs * verbs.queue_pair_seconds
+    busy = (
+        t.new_regions * verbs.region_seconds
+        + t.new_queue_pairs * verbs.queue_pair_seconds
+        + t.new_address_handles * verbs.address_handle_seconds
+    )
     slower = n.most(1.0, busy)
     contexts, translations = t.new_queue_pairs / slower, t.new_regions / slower
+    broken = t.queue_pair_errors * verbs.error_seconds
     return (
         contexts / (contexts + verbs.queue_pairs_per_second),
         translations / (translations + verbs.regions_per_second),
-        verbs.held_ratio * n.least(1.0, busy),
+        _or(verbs.held_ratio * n.least(1.0, busy), broken / (1.0 + broken)),
     )
 
 

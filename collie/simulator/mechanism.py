@@ -54,3 +54,7 @@ class Mechanism(StrEnum):
     """Not in the paper: the firmware holds up traffic to invalidate the translations of deregistered regions."""
     NEW_QUEUE_PAIRS = "new_queue_pairs"
     """Not in the paper: the firmware holds up traffic to invalidate the contexts of destroyed queue pairs."""
+    NEW_ADDRESS_HANDLES = "new_address_handles"
+    """Not in the paper: the firmware holds up traffic to create and destroy address handles."""
+    QUEUE_PAIR_ERRORS = "queue_pair_errors"
+    """Not in the paper: all traffic waits while the error of one queue pair is dealt with."""

@@ -228,12 +228,16 @@ class ControlVerbs(Part):
     """Firmware time to register and deregister a memory region."""
     queue_pair_seconds: SecondsOrNone = 0.0
     """Firmware time to create and destroy a queue pair."""
+    address_handle_seconds: SecondsOrNone = 0.0
+    """Firmware time to create and destroy an address handle. 0 where the driver makes them alone."""
     held_ratio: HalfShare = 0.0
     """Share of that time for which the firmware holds up all messages of the host, to invalidate entries on chip."""
     regions_per_second: Count = 1 << 40
     """New regions/s with which half of the translation lookups miss that would otherwise hit."""
     queue_pairs_per_second: Count = 1 << 40
     """New queue pairs/s with which half of the context lookups miss that would otherwise hit."""
+    error_seconds: SecondsOrNone = 0.0
+    """Time for which an error of a queue pair holds up all messages of the host. The next error waits for its end."""
 
 
 class SendWqeCache(Part):

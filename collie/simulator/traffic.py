@@ -77,7 +77,8 @@ class TrafficArrays(NamedTuple):
         small_beside_bulk: share of small messages, times the share of bytes that belong to bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
         ordering_waits: short segments behind bulk ones, in lists that are walked entry by entry.
-        new_regions, new_queue_pairs: control verbs beside the traffic on each host, per second.
+        new_regions, new_queue_pairs, new_address_handles, queue_pair_errors: control verbs beside the traffic on each
+            host, and errors, per second.
         offered: messages/s that each flow is offered, infinite with full send queues.
         spread: mean of the squared payload over the square of the mean: 1 if all messages are equal.
         middle, longest: payload of the median message and of the longest one.
@@ -126,6 +127,8 @@ class TrafficArrays(NamedTuple):
     ordering_waits: Quantity
     new_regions: Quantity
     new_queue_pairs: Quantity
+    new_address_handles: Quantity
+    queue_pair_errors: Quantity
     offered: Quantity
     spread: Quantity
     middle: Quantity
@@ -214,6 +217,8 @@ def traffic_of(subsystem: Subsystem, workload: Workload, on: SetUp | None = None
         ordering_waits=_ordering_waits(subsystem, workload) / count,
         new_regions=workload.new_mrs_per_second,
         new_queue_pairs=workload.new_qps_per_second,
+        new_address_handles=workload.new_ahs_per_second,
+        queue_pair_errors=workload.qp_errors_per_second,
         offered=workload.offered_bps / (8.0 * payload / count) if workload.offered_bps else inf,
         spread=1.0 if shortest == longest else sum(map(mul, workload.messages, workload.messages)) * count / payload**2,
         middle=shortest if shortest == longest else sorted(workload.messages)[(count - 1) // 2],

@@ -10,7 +10,17 @@ from typing import Any
 from collie.suggest import did_you_mean, nearest
 from collie.workloads.plan import MAX_PARTNERS, MAX_RAILS
 from collie.workloads.units import parse_bytes, parse_rate
-from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
+from collie.workloads.workload import (
+    CONTROL_VERBS,
+    EVEN,
+    FIELD_NAMES,
+    Connection,
+    Direction,
+    Memory,
+    Opcode,
+    QpType,
+    Workload,
+)
 
 _Reader = Callable[[Any], Any]
 
@@ -162,8 +172,7 @@ _READERS: dict[str, _Reader] = {
     "recv_wq_depth": _positive,
     "messages": _sizes,
     "offered_bps": _rate,
-    "new_mrs_per_second": _at_most(_MAX_NEW_PER_SECOND, "at most {} a second are modelled"),
-    "new_qps_per_second": _at_most(_MAX_NEW_PER_SECOND, "at most {} a second are modelled"),
+    **dict.fromkeys(CONTROL_VERBS, _at_most(_MAX_NEW_PER_SECOND, "at most {} a second are modelled")),
     "max_inline_data": _bytes,
     "max_rd_atomic": _positive,
     "max_dest_rd_atomic": _positive,

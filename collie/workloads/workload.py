@@ -125,8 +125,10 @@ class Workload:
         messages: bytes per work request, used in turn. An atomic always takes 8.
         offered_bps: payload bits/s that each flow is offered, over all its queue pairs. Loopback is a flow too. 0: send
             queues are always full.
-        new_mrs_per_second, new_qps_per_second: memory regions that each host registers and deregisters beside the
-            traffic, and queue pairs that it creates and destroys.
+        new_mrs_per_second, new_qps_per_second, new_ahs_per_second: memory regions that each host registers and
+            deregisters beside the traffic, and queue pairs and address handles that it creates and destroys.
+        qp_errors_per_second: errors of an RC queue pair beside the traffic: it sends to itself without a receive, and
+            is brought back to RTS.
         max_inline_data: messages up to this size travel inside the work request. 0 disables inlining.
         max_rd_atomic, max_dest_rd_atomic: READs and atomics in flight per queue pair, as requester and as responder.
         timeout: local ACK timeout, 4.096 us x 2^timeout.
@@ -168,6 +170,8 @@ class Workload:
     offered_bps: int = field(default=0, metadata=_ADDED)
     new_mrs_per_second: int = field(default=0, metadata=_ADDED)
     new_qps_per_second: int = field(default=0, metadata=_ADDED)
+    new_ahs_per_second: int = field(default=0, metadata=_ADDED)
+    qp_errors_per_second: int = field(default=0, metadata=_ADDED)
     max_inline_data: int = 0
     max_rd_atomic: int = 16
     max_dest_rd_atomic: int = 16
@@ -295,6 +299,9 @@ def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int
 
 
 FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
+
+CONTROL_VERBS = ("new_mrs_per_second", "new_qps_per_second", "new_ahs_per_second", "qp_errors_per_second")
+"""Rates of what each host makes or breaks beside the traffic."""
 
 
 def reader(names: Sequence[str]) -> Callable[[Workload], tuple[Any, ...]]:

@@ -3,10 +3,11 @@
  * Strict where real devices are: queues have the depth they were created with (a send's slot is free once a later
  * signalled completion was polled), keys and bounds are checked, a receiver without receives holds RC up (or fails it with
  * rnr_retry 0) and drops UC and UD, objects in use cannot be destroyed, and completion queues that overflow are counted.
- * A round of work is done whenever a completion queue is polled. */
+ * A round of work is done whenever a completion queue is polled. Several threads may call. */
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,17 @@ static struct mr *mrs[MAX];
 static void *ahs[MAX];
 static int live, overflows, held, numbered;
 static char message[MAX_MESSAGE];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void unlock(const int *unused)
+{
+	(void)unused;
+	pthread_mutex_unlock(&mutex);
+}
+
+/* Holds the mutex to the end of the block. */
+#define LOCKED \
+	__attribute__((cleanup(unlock), unused)) int locked = pthread_mutex_lock(&mutex)
 
 /* For the test: objects not destroyed yet, completions lost. */
 int fake_live(void) { return live; }
@@ -286,6 +298,7 @@ static void work(void)
 
 static int poll_cq(void *object, int count, void *out)
 {
+	LOCKED;
 	struct cq *cq = object;
 	struct abi_wc *wc = out;
 	int found = 0;
@@ -318,6 +331,7 @@ static int is_address_handle(const void *ah)
 
 static int post_send(void *object, void *first, void **bad)
 {
+	LOCKED;
 	struct qp *qp = object;
 
 	for (struct send_wr *wr = first; wr; wr = wr->next) {
@@ -364,6 +378,7 @@ static int post_receives(struct ring *ring, void *first, void **bad)
 
 static int post_recv(void *object, void *first, void **bad)
 {
+	LOCKED;
 	struct qp *qp = object;
 	int error = post_receives(&qp->ring, first, bad);
 
@@ -374,6 +389,7 @@ static int post_recv(void *object, void *first, void **bad)
 
 static int post_srq_recv(void *object, void *first, void **bad)
 {
+	LOCKED;
 	return post_receives(&((struct srq *)object)->ring, first, bad);
 }
 
@@ -438,6 +454,7 @@ int ibv_dealloc_pd(struct pd *pd) { return pd->users ? EBUSY : end(pd); }
 
 struct mr *ibv_reg_mr(struct pd *pd, void *addr, size_t length, int access)
 {
+	LOCKED;
 	(void)access;
 	for (uint32_t key = 1; key < MAX; key++) {
 		if (mrs[key])
@@ -453,6 +470,7 @@ struct mr *ibv_reg_mr(struct pd *pd, void *addr, size_t length, int access)
 
 int ibv_dereg_mr(struct mr *mr)
 {
+	LOCKED;
 	mr->pd->users--;
 	mrs[mr->lkey] = NULL;
 	return end(mr);
@@ -544,6 +562,7 @@ int ibv_destroy_srq(struct srq *srq)
 
 struct qp *ibv_create_qp(struct pd *pd, struct qp_init_attr *attr)
 {
+	LOCKED;
 	if (attr->cap.max_send_sge > MAX_SGE || attr->cap.max_recv_sge > MAX_SGE || attr->cap.max_inline_data > MAX_INLINE)
 		return refuse(EINVAL);
 	for (uint32_t number = 1; number < MAX; number++) {
@@ -574,6 +593,7 @@ struct qp *ibv_create_qp(struct pd *pd, struct qp_init_attr *attr)
 
 int ibv_modify_qp(struct qp *qp, struct qp_attr *attr, int mask)
 {
+	LOCKED;
 	static const int required[5][4] = {
 		[RC] = { 0, 0x39, 0x121181 | 0x8000, 0x12e01 },
 		[UC] = { 0, 0x39, 0x101181, 0x10001 },
@@ -605,6 +625,7 @@ int ibv_modify_qp(struct qp *qp, struct qp_attr *attr, int mask)
 
 int ibv_destroy_qp(struct qp *qp)
 {
+	LOCKED;
 	for (struct cq *cq = qp->send_cq; cq; cq = cq == qp->recv_cq ? NULL : qp->recv_cq)
 		for (uint32_t i = cq->head; i != cq->tail; i++)
 			if (cq->entries[i % cq->cqe].qp == qp)
@@ -622,6 +643,7 @@ int ibv_destroy_qp(struct qp *qp)
 
 struct pd **ibv_create_ah(struct pd *pd, struct ah_attr *attr)
 {
+	LOCKED;
 	struct { struct abi_context *context; struct pd *pd; uint32_t handle; } *ah = make(sizeof(*ah));
 
 	(void)attr;
@@ -639,6 +661,7 @@ struct pd **ibv_create_ah(struct pd *pd, struct ah_attr *attr)
 
 int ibv_destroy_ah(struct pd **ah)
 {
+	LOCKED;
 	ah[1]->users--;
 	for (int n = 0; n < MAX; n++)
 		if (ahs[n] == ah)

@@ -39,9 +39,12 @@ def workload(loop: Loopback) -> Workload:
     return loop.resources.ends[0].workload
 
 
-def made(loop: Loopback) -> tuple[int, int]:
+KINDS = ("new_mrs", "new_qps", "new_ahs", "qp_errors")
+
+
+def made(loop: Loopback) -> tuple[int, ...]:
     health = loop.read.health()
-    return health["new_mrs"], health["new_qps"]
+    return tuple(health[kind] for kind in KINDS)
 
 
 def begun(loop: Loopback, engines: int = 1) -> ControlVerbs:
@@ -56,11 +59,14 @@ RATES = [
     {"new_mrs_per_second": 300, "opcode": "SEND", "mr_bytes": 65536, "srq": True},
     {"new_qps_per_second": 200, "qp_type": "UD", "opcode": "SEND", "messages": [64]},
     {"new_qps_per_second": 200, "qp_type": "UC"},
+    {"new_ahs_per_second": 400, "new_mrs_per_second": 100, "qp_type": "UD", "opcode": "SEND", "messages": [64]},
+    {"qp_errors_per_second": 300, "opcode": "SEND"},
+    {"qp_errors_per_second": 300, "qp_type": "UC", "srq": True, "opcode": "SEND"},
 ]
 
 
 @pytest.mark.parametrize("loop", RATES, indirect=True)
-def test_both_kinds_are_made_at_their_rates_while_traffic_runs(loop: Loopback) -> None:
+def test_each_kind_is_made_at_its_rate_while_traffic_runs(loop: Loopback) -> None:
     asked, began = workload(loop), time.monotonic()
     verbs = begun(loop)
     before = loop.requester["completed_messages"]
@@ -68,11 +74,12 @@ def test_both_kinds_are_made_at_their_rates_while_traffic_runs(loop: Loopback) -
     verbs.close()
     elapsed = time.monotonic() - began
     assert loop.requester["completed_messages"] > before
-    regions, pairs = made(loop)
-    for count, rate in ((regions, asked.new_mrs_per_second), (pairs, asked.new_qps_per_second)):
+    for kind, count in zip(KINDS, made(loop), strict=True):
+        rate = getattr(asked, f"{kind}_per_second")
         assert count <= rate * elapsed + (rate > 0), "no faster than asked"
         assert (count > 0) == (rate > 0)
     assert loop.read.health()["control_verb_errno"] == 0
+    assert loop.read.health()["errors"] == {}, "the traffic has none of the errors"
     after = made(loop)
     time.sleep(0.05)
     assert made(loop) == after, "none is made after the end"
@@ -96,7 +103,7 @@ def test_a_device_that_is_too_slow_makes_both_kinds_in_the_ratio_of_their_rates(
     verbs = begun(loop)
     loop.serve(lambda: made(loop)[0] >= 60)
     verbs.close()
-    regions, pairs = made(loop)
+    regions, pairs, *_ = made(loop)
     assert regions == pytest.approx(3 * pairs, abs=4)
 
 
@@ -131,7 +138,7 @@ def test_without_rates_there_are_none(loop: Loopback) -> None:
     loop.serve(lambda: loop.requester["completed_messages"] >= 1000)
     assert not verbs.is_running
     verbs.close()
-    assert made(loop) == (0, 0)
+    assert not any(made(loop))
 
 
 @pytest.mark.parametrize("loop", [{"new_qps_per_second": 1000}], indirect=True)
@@ -145,12 +152,36 @@ def test_a_verb_that_fails_is_the_last_and_leaves_its_error(
     def fails(*_arguments: Any) -> None:
         raise error
 
-    monkeypatch.setattr(loop.resources, "make_and_destroy_pair", fails)
+    monkeypatch.setattr(loop.resources, "pair_to_itself", fails)
     verbs = begun(loop)
     loop.serve(lambda: not verbs.is_running)
     verbs.close()
     assert loop.read.health()["control_verb_errno"] == number
-    assert made(loop) == (0, 0)
+    assert not any(made(loop))
+
+
+@pytest.mark.parametrize("loop", [{"qp_errors_per_second": 1000}], indirect=True)
+def test_a_device_that_does_not_reject_a_message_without_a_receive_is_named(
+    loop: Loopback, fake: CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue pair goes all the same."""
+    monkeypatch.setattr(control_verbs, "END_SECONDS", 0.1)
+    verbs = begun(loop)
+    fake.fake_hold(1)
+    loop.serve(lambda: not verbs.is_running)
+    fake.fake_hold(0)
+    verbs.close()
+    assert loop.read.health()["control_verb_errno"] == errno.EIO
+
+
+@pytest.mark.parametrize("loop", [{"qp_errors_per_second": 1000}], indirect=True)
+def test_a_queue_pair_to_break_needs_room(loop: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(loop.resources.limits, "check_totals", lambda qps, mrs: asked.append((qps, mrs)))
+    begun(loop, engines=3).close()
+    loop.resources.check_room(0, 0)
+    (qps, mrs), (traffic_qps, traffic_mrs) = asked
+    assert (qps - traffic_qps, mrs - traffic_mrs) == (6, 3)
 
 
 @pytest.mark.parametrize("loop", [{"new_mrs_per_second": 1000}], indirect=True)

@@ -105,7 +105,7 @@ def test_an_error_in_closing_does_not_hide_the_error_before_it(
     loop = Loopback(path, opcode="WRITE", qps=1)
     made, v = loop.resources, path.verbs
     make: dict[str, Callable[[], object]] = {
-        "QP": lambda: made.make_and_destroy_pair(made.ends[0].workload, made.cqs[0].cq),
+        "QP": lambda: made.pair_to_itself(made.ends[0].workload, made.cqs[0].cq),
         "CQ": lambda: CompletionQueue(v, made.context, 16),
         "MR": lambda: Buffers(v, made.pd, made.ends[0].workload, 2, 0, None),
     }

@@ -174,7 +174,7 @@ def test_each_phase_has_its_own_load_which_its_engines_share(
     run.close()
 
 
-@pytest.mark.parametrize("fields", [{"offered_bps": 8_000_000}, {"new_mrs_per_second": 1}, {"new_qps_per_second": 1}])
+@pytest.mark.parametrize("fields", [{"offered_bps": 8_000_000}, {"new_mrs_per_second": 1}, {"qp_errors_per_second": 1}])
 def test_a_set_up_is_not_made_for_what_its_data_path_cannot_do(
     fork: Callable[..., Forked], path: DataPath, fields: dict[str, int]
 ) -> None:

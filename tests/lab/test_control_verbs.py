@@ -1,4 +1,4 @@
-"""Control verbs beside the traffic on real verbs: the traffic stays exact, and nothing is left."""
+"""Control verbs and errors beside the traffic on real verbs: the traffic stays exact, and nothing is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.lab
 SECONDS = 3.0
 PLAIN: dict[str, Any] = {"mtu": 4096, "timeout": 18, "messages": [1024], "qps": 2, "offered_bps": 400_000}
 """50 messages/s leave most of an emulated CPU to the control verbs."""
-NAMES = ("new_mrs", "new_qps")
+KINDS = ("new_mrs", "new_qps", "new_ahs", "qp_errors")
 RATES = {"new_mrs_per_second": 40, "new_qps_per_second": 10}
 
 
@@ -23,7 +23,7 @@ def made(agent: RemoteAgent) -> tuple[float, ...]:
     own = [sample for sample in agent.samples if sample["state"] == "running"]
     first, last = own[0], own[-1]
     seconds = last["clock"] - first["clock"]
-    return tuple((last["health"][name] - first["health"][name]) / seconds for name in NAMES)
+    return tuple((last["health"][kind] - first["health"][kind]) / seconds for kind in KINDS)
 
 
 def exact(agents: list[RemoteAgent]) -> None:
@@ -46,11 +46,19 @@ def exact(agents: list[RemoteAgent]) -> None:
         {"qp_type": "RC", "opcode": "WRITE", **RATES},
         {"qp_type": "RC", "opcode": "SEND", "new_mrs_per_second": 10, "mr_bytes": 1 << 18},
         {"qp_type": "UD", "opcode": "SEND", "new_qps_per_second": 10},
+        {"qp_type": "UD", "opcode": "SEND", "new_ahs_per_second": 40, "qp_errors_per_second": 10},
+        {"qp_type": "RC", "opcode": "SEND", "srq": True, "qp_errors_per_second": 10},
     ],
-    ids=["RC WRITE, both", "RC SEND, regions of 256 KiB", "UD SEND, queue pairs"],
+    ids=[
+        "RC WRITE, regions and queue pairs",
+        "RC SEND, regions of 256 KiB",
+        "UD SEND, queue pairs",
+        "UD SEND, address handles and errors",
+        "RC SEND, errors",
+    ],
 )
 def test_both_hosts_make_them_at_their_rates(agents: list[RemoteAgent], workload: dict[str, Any]) -> None:
-    asked = tuple(workload.get(f"{name}_per_second", 0) for name in NAMES)
+    asked = tuple(workload.get(f"{kind}_per_second", 0) for kind in KINDS)
     try:
         begin(agents, {**PLAIN, **workload}, ends(), data_path="native")
         for agent in agents:
@@ -77,7 +85,7 @@ def test_phases_of_one_set_up_have_rates_of_their_own(agents: list[RemoteAgent])
                 agent.samples.clear()
             begin_phase(agents, {**made_for, **rates}, ends())
             time.sleep(SECONDS)
-            asked = tuple(rates.get(f"{name}_per_second", 0) for name in NAMES)
+            asked = tuple(rates.get(f"{kind}_per_second", 0) for kind in KINDS)
             assert [made(agent) for agent in agents] == [pytest.approx(asked, rel=0.2, abs=1)] * 2
             exact(agents)
     finally:

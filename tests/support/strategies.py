@@ -68,6 +68,8 @@ def workloads() -> st.SearchStrategy[Workload]:
         offered_bps=st.just(0) | st.integers(1, 1 << 40),
         new_mrs_per_second=st.just(0) | st.integers(1, 10**6),
         new_qps_per_second=st.just(0) | st.integers(1, 10**6),
+        new_ahs_per_second=st.just(0) | st.integers(1, 10**6),
+        qp_errors_per_second=st.just(0) | st.integers(1, 10**6),
         max_inline_data=st.integers(0, 1024),
         max_rd_atomic=st.integers(1, 255),
         max_dest_rd_atomic=st.integers(1, 255),

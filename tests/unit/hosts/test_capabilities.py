@@ -10,7 +10,7 @@ from collie.content.spaces import load_space
 from collie.hosts.capabilities import capabilities
 from collie.workloads.dimension import Ordered
 from collie.workloads.pruning import prune
-from collie.workloads.workload import QpType
+from collie.workloads.workload import CONTROL_VERBS, QpType
 from tests.support.restrictions import host
 
 
@@ -50,7 +50,7 @@ def test_only_the_native_data_path_can_offer_a_load() -> None:
 
 def test_only_the_native_data_path_makes_control_verbs_beside_the_traffic() -> None:
     verbs = load_space("control-verbs").dimensions
-    rates = {name: verbs[name] for name in ("new_mrs_per_second", "new_qps_per_second")}
+    rates = {name: verbs[name] for name in CONTROL_VERBS}
     space = load_space("nsdi22")
     space = dataclasses.replace(space, dimensions={**space.dimensions, **rates})
     forced, info, port = host("right")

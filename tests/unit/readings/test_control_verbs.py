@@ -24,6 +24,27 @@ def samples(mrs: float, qps: float) -> list[AgentSample]:
 
 
 @pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        (
+            Workload(new_ahs_per_second=1000),
+            "created and destroyed 500 address handles a second, not 1,000 (new_ahs_per_second)",
+        ),
+        (
+            Workload(qp_errors_per_second=1000),
+            "brought a queue pair back from 500 errors a second, not 1,000 (qp_errors_per_second)",
+        ),
+    ],
+)
+def test_each_kind_has_its_words(workload: Workload, said: str) -> None:
+    def both(rate: float) -> list[AgentSample]:
+        made = (EngineTotals(0, 0, 0, {}, 0, new_ahs=int(rate * at), qp_errors=int(rate * at)) for at in (10, 12))
+        return [AgentSample(clock, engine=totals) for clock, totals in zip((10.0, 12.0), made, strict=True)]
+
+    assert notes(workload, {"a": both(1000), "b": both(500)}) == (f"host b {said}",)
+
+
+@pytest.mark.parametrize(
     ("mrs", "qps", "found"),
     [
         (2000, 100, ()),

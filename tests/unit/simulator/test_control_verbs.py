@@ -1,4 +1,4 @@
-"""Control verbs beside the traffic: firmware time, invalidated entries, and what they cost a neighbour."""
+"""Control verbs and errors beside the traffic: firmware time, invalidated entries, and what they cost a neighbour."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collie.simulator.numbers import ONE
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.tenants import kept_beside
 from collie.simulator.traffic import traffic_of
-from collie.workloads.workload import Workload
+from collie.workloads.workload import CONTROL_VERBS, Workload
 
 F = load_subsystem("F", SubsystemFile).hardware
 VERBS = load_subsystem("F-verbs", SubsystemFile).hardware
@@ -45,16 +45,38 @@ def test_the_firmware_carries_out_no_more_than_it_has_time_for() -> None:
     assert both.translation_misses < most.translation_misses
 
 
+def test_address_handles_and_errors_invalidate_nothing() -> None:
+    plain = sets_of(LIGHT)
+    for beside in (LIGHT.with_(new_ahs_per_second=10_000), LIGHT.with_(qp_errors_per_second=100)):
+        sets = sets_of(beside)
+        assert sets.held > 0
+        assert (sets.context_misses, sets.translation_misses) == (plain.context_misses, plain.translation_misses)
+
+
+def test_errors_come_on_top_of_control_verbs() -> None:
+    assert sets_of(LIGHT.with_(qp_errors_per_second=250)).held == pytest.approx(0.5)
+    both = LIGHT.with_(qp_errors_per_second=250, new_ahs_per_second=100_000)
+    assert sets_of(both).held == pytest.approx(0.75)
+
+
+def test_a_neighbour_keeps_little_beside_errors() -> None:
+    """The flow beside it needs its part of the fifth that is left."""
+    errors, offered = LIGHT.with_(qp_errors_per_second=1000), LIGHT.offered_bps
+    both = kept_beside(VERBS, LIGHT).bps + offered
+    assert kept_beside(VERBS, errors).bps + offered == pytest.approx(both / 5, rel=0.02)
+    assert kept_beside(F, errors).bps == kept_beside(F, LIGHT).bps
+
+
 def test_a_neighbour_keeps_half_as_with_husky() -> None:
     usual = kept_beside(VERBS, LIGHT).bps
-    for verbs in ({"new_mrs_per_second": 50_000}, {"new_qps_per_second": 1000}):
+    for verbs in ({"new_mrs_per_second": 50_000}, {"new_qps_per_second": 1000}, {"new_ahs_per_second": 50_000}):
         assert kept_beside(VERBS, LIGHT.with_(**verbs)).bps == pytest.approx(usual / 2, rel=0.1)
         assert kept_beside(F, LIGHT.with_(**verbs)).bps == kept_beside(F, LIGHT).bps, "F has no such quantities"
 
 
 def test_without_control_verbs_both_subsystems_are_one() -> None:
     for seed in range(50):
-        workload = SPACE.sample(Random(seed)).with_(new_mrs_per_second=0, new_qps_per_second=0)
+        workload = SPACE.sample(Random(seed)).with_(**dict.fromkeys(CONTROL_VERBS, 0))
         assert evaluate(VERBS, workload).delivered_bps() == evaluate(F, workload).delivered_bps()
 
 
