@@ -1,13 +1,15 @@
 """Acceptance of latency and isolation on the simulator.
 
-    python scripts/acceptance/tails_and_neighbours.py late healthy isolate wait [--seeds 20] [--first 1] [--results DIR]
+    python scripts/acceptance/tails_and_neighbours.py KIND ... [--seeds 20] [--first 1] [--results DIR]
     python scripts/acceptance/tails_and_neighbours.py --page
 
-`late` searches the space `offered-load` on F-late, G-late and H-late: which of their delays are found and explained.
-`healthy` does so on F-healthy: no anomaly may be false. `isolate` searches for what holds up a victim on F, G and H:
+A kind of campaign is `late`, `healthy`, `isolate`, `wait` or `verbs`. `late` searches the space `offered-load` on
+F-late, G-late and H-late: which of their delays are found and explained. `healthy` does so on F-healthy: no anomaly may
+be false. `isolate` searches for what holds up a victim on F, G and H:
 which of the resources that can hold it up have an aggressor. A resource counts if it limits the victim in at least 1 %
 of the random workloads beside which the victim loses a fifth more than beside their plain siblings. `wait` does so with
-a victim that offers 10 Gbit/s: what there is to be found is the victim's two symptoms, loss and latency.
+a victim that offers 10 Gbit/s: what there is to be found is the victim's two symptoms, loss and latency. `verbs` does
+so on F-verbs in the space `control-verbs`: which of its control verbs and errors have an aggressor.
 
 A line is printed for each campaign, and kept with the results: a killed script goes on. `--page` writes
 docs/evidence/tails-and-neighbours.md from them.
@@ -38,12 +40,14 @@ from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.detect.thresholds import Thresholds
 from collie.search.anomaly import Anomaly
+from collie.simulator.cures import cured
 from collie.simulator.draws import draw
 from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.tenants import kept_beside, victim_beside
 from collie.simulator.truth import Truth
 from collie.wiring import ADAPTERS
+from collie.workloads.space import Space
 from tests.support.results import append, last_commit, read_results
 from tests.support.tails_and_neighbours import page
 
@@ -62,8 +66,17 @@ KINDS = {
     "healthy": ("F-healthy",),
     "isolate": ("F", "G", "H"),
     "wait": ("F", "G", "H"),
+    "verbs": ("F-verbs",),
 }
 """The subsystems of each kind of campaign."""
+SPACES = {"verbs": load_space("control-verbs")}
+"""Where it is not `SPACE`."""
+VERBS = (
+    Mechanism.NEW_REGIONS,
+    Mechanism.NEW_QUEUE_PAIRS,
+    Mechanism.NEW_ADDRESS_HANDLES,
+    Mechanism.QUEUE_PAIR_ERRORS,
+)
 _LOST = 0.2
 _COMMON = 0.01
 _LOAD = 10 * 10**9
@@ -89,10 +102,11 @@ class Outcome(NamedTuple):
 
 def run(task: Task) -> dict[str, Any]:
     """Run one campaign."""
-    isolates = task.kind in ("isolate", "wait")
+    isolates = task.kind in ("isolate", "wait", "verbs")
+    space = SPACES.get(task.kind, SPACE)
     testbed = TestbedChoice(subsystem=task.subsystem, victim=isolates, victim_bps=_LOAD if task.kind == "wait" else 0)
     recipe = "isolate" if isolates else "guided"
-    choice = SearchChoice(testbed, space=SPACE.name, recipe=recipe, budget=task.budget, seed=task.seed)
+    choice = SearchChoice(testbed, space=space.name, recipe=recipe, budget=task.budget, seed=task.seed)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         opened = campaigns.begin(ADAPTERS, choice, Path(folder) / "campaign")
@@ -101,7 +115,7 @@ def run(task: Task) -> dict[str, Any]:
         finally:
             opened.close()
     wall = time.perf_counter() - began
-    judge = {"isolate": _isolated, "wait": _waiting}.get(task.kind, _late)
+    judge = {"isolate": _isolated, "wait": _waiting, "verbs": _by_verbs}.get(task.kind, _late)
     outcome = judge(task.subsystem, summary)
     own = [each for each in summary.anomalies if each.same_as is None]
     return {
@@ -131,12 +145,32 @@ def _late(subsystem: str, summary: Summary) -> Outcome:
 
 def _isolated(subsystem: str, summary: Summary) -> Outcome:
     hardware = wiring.subsystem_of(TestbedChoice(subsystem=subsystem)).hardware
-    beside = {each.id: kept_beside(hardware, each.workload, each.set_up) for each in summary.anomalies}
-    false = sum(
-        beside[each.id].bps > (1.0 - _LOST / 2) * kept_beside(hardware, plain_sibling(each.workload, SPACE)).bps
+    limits = {each.id: kept_beside(hardware, each.workload, each.set_up).limit for each in summary.anomalies}
+    return Outcome(_exhaustible(subsystem), limits, _losing_nothing(hardware, summary, SPACE))
+
+
+def _by_verbs(subsystem: str, summary: Summary) -> Outcome:
+    hardware = wiring.subsystem_of(TestbedChoice(subsystem=subsystem)).hardware
+    causes = {each.id: _costliest(hardware, each) for each in summary.anomalies}
+    false = _losing_nothing(hardware, summary, SPACES["verbs"])
+    return Outcome(frozenset(mechanism.value for mechanism in VERBS), causes, false)
+
+
+def _costliest(hardware: Subsystem, anomaly: Anomaly) -> str:
+    """Return which of the control verbs and errors takes most from the victim, or what limits it without them."""
+    usual = kept_beside(hardware, anomaly.workload, anomaly.set_up)
+    kept = {each: kept_beside(cured(hardware, [each]), anomaly.workload, anomaly.set_up).bps for each in VERBS}
+    most = max(VERBS, key=kept.__getitem__)
+    return most.value if kept[most] > usual.bps / (1.0 - _LOST / 2) else usual.limit
+
+
+def _losing_nothing(hardware: Subsystem, summary: Summary, space: Space) -> int:
+    """Return the number of anomalies beside which the noiseless victim does not lose half of the threshold."""
+    return sum(
+        kept_beside(hardware, each.workload, each.set_up).bps
+        > (1.0 - _LOST / 2) * kept_beside(hardware, plain_sibling(each.workload, space)).bps
         for each in summary.anomalies
     )
-    return Outcome(_exhaustible(subsystem), {name: kept.limit for name, kept in beside.items()}, false)
 
 
 def _waiting(subsystem: str, summary: Summary) -> Outcome:

@@ -14,7 +14,7 @@ commit {commit}, on simulated subsystems with known causes:
 
 <!-- needs: time -->
 ```sh
-python scripts/acceptance/tails_and_neighbours.py late healthy isolate wait
+python scripts/acceptance/tails_and_neighbours.py late healthy isolate wait verbs
 python scripts/acceptance/tails_and_neighbours.py --page
 ```
 
@@ -43,6 +43,12 @@ a fifth less than beside plain traffic of the same offered load. A resource coun
 The victim offers 10 Gbit/s. It can lose throughput, and its messages can wait.
 
 """,
+    "verbs": """## Which control verbs and errors hold up a neighbour
+
+Searches of the space `control-verbs` with the recipe `isolate`, on a subsystem where four of them do. The cause of an
+anomaly is the one without which the victim would keep most.
+
+""",
 }
 
 
@@ -55,7 +61,7 @@ def page(results: Sequence[Result], commit: str) -> str:
         own = [one for one in results if one["kind"] == kind]
         if own:
             text += f"{section}{_sums(own)}\n"
-        if kind == "isolate" and own:
+        if kind in ("isolate", "verbs") and own:
             text += f"\n{_resources(own)}\n"
         text += "\n" if own else ""
     return text.rstrip("\n") + "\n"

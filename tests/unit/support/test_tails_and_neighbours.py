@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.tails_and_neighbours import page
 
 
@@ -41,7 +43,8 @@ def test_each_kind_has_its_sums() -> None:
     assert "recipe `isolate`" not in text
 
 
-def test_a_resource_has_its_worst_explained_aggressor() -> None:
+@pytest.mark.parametrize("kind", ["isolate", "verbs"])
+def test_a_resource_has_its_worst_explained_aggressor(kind: str) -> None:
     anomalies = [
         aggressor("wire", 0.3, "qps >= 4"),
         aggressor("wire", 0.6, "qps >= 64"),
@@ -49,7 +52,7 @@ def test_a_resource_has_its_worst_explained_aggressor() -> None:
         aggressor("doorbells", 0.7, "wqe_batch <= 1", complete=False),
     ]
     planted = ["doorbells", "wire"]
-    found = result("isolate", planted=planted, found=planted, explained=["wire"], anomalies=anomalies)
-    text = page([found, result("isolate", planted=planted)], "abc")
+    found = result(kind, planted=planted, found=planted, explained=["wire"], anomalies=anomalies)
+    text = page([found, result(kind, planted=planted)], "abc")
     assert "| F | wire | 1 of 2 | 1 of 2 | 40% | `qps >= 64` |" in text
     assert "| F | doorbells | 1 of 2 | 0 of 2 | - | - |" in text
