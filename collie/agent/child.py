@@ -65,6 +65,8 @@ class EngineProcess:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
             os.dup2(null, 1)
+            # Some versions of libmlx5 write five lines for each failed completion, of which there can be many.
+            os.environ.setdefault("MLX5_DEBUG_FILE", os.devnull)
             pulse.end_without_it(silence_seconds)
             Engine(paths, pipe.fileno(), self.totals).serve()
             code = 0

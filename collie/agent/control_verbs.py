@@ -20,14 +20,16 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Optional
 
 from . import memory
 from .faults import AgentFault
 from .objects import CompletionQueue, closed_on_failure, remote_access, step
-from .resources import End, Resources
+from .resources import Resources
 from .totals import CONTROL_ERRNO, NEW_AHS, NEW_MRS, NEW_QPS, QP_ERRORS
+from .verbs import WC_STATUS
 from .work_requests import SendWR
 from .workload import CONTROL_VERBS, Workload
 
@@ -39,6 +41,9 @@ LATE_SECONDS = 0.1
 CQ_ENTRIES = 16
 # Between two looks for the completion of a request that fails.
 POLL_SECONDS = 0.0002
+PAYLOAD_BYTES = 8
+# Local length, QP operation and protection error: devices differ in how they name an address beyond a region.
+LOCAL_ERRORS = (1, 2, 4)
 # A verb that takes longer blocks ``stop`` and ``destroy``, so that the agent kills the engine.
 END_SECONDS = 2.0
 
@@ -64,7 +69,8 @@ class ControlVerbs:
         self._intervals = {word: engines / rate for word, rate in rates.items() if rate}
         if self._intervals:
             busiest = max(workloads, key=lambda each: [getattr(each, name) for name in CONTROL_VERBS])
-            self._resources.check_room(engines, 2 * engines if rates[QP_ERRORS] else engines)
+            room = 2 * engines if rates[QP_ERRORS] else engines
+            self._resources.check_room(room, room)
             self._makers = _Makers(self._resources, busiest, engines, breaks=bool(rates[QP_ERRORS]))
 
     def begin(self) -> None:
@@ -103,6 +109,8 @@ class ControlVerbs:
         try:
             self._keep_making(make)
         except AgentFault as fault:
+            sys.stderr.write(f"{fault.step}: {fault.message}\n")
+            sys.stderr.flush()
             self._words[CONTROL_ERRNO] = fault.errno or errno.EIO
         except Exception:  # the end of the thread: the controller must hear of a bug, too
             traceback.print_exc(file=sys.stderr)
@@ -138,27 +146,28 @@ class _Makers:
             self._memory: mmap.mmap = memory.allocate(workload.buffer_bytes, workload.huge_pages, engines)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._cq = CompletionQueue(resources.v, resources.context, CQ_ENTRIES)
-        self._broken: Optional[End] = None
+        self._broken: Optional[_Broken] = None
         if breaks:
-            # Only RC has an error that needs no fault of the application: a receiver that is not ready.
-            reliable = replace(workload, qp_type="RC", srq=False, rnr_retry=0)
             with closed_on_failure(self._cq):
-                self._broken = resources.pair_to_itself(reliable, self._cq.cq)
+                self._broken = _Broken(
+                    resources, workload, self._register(), self._address + workload.buffer_bytes, self._cq
+                )
 
     def close(self) -> None:
-        if self._broken is not None:
-            pair = self._broken.pairs[0]
-            self._resources.fail(pair)
-            with step("destroy_qp"):
-                pair.close()
+        with closed_on_failure(self._cq):
+            if self._broken is not None:
+                self._broken.close()
         with step("destroy_cq"):
             self._cq.close()
 
-    def _region(self) -> None:
+    def _register(self) -> Any:
         v, workload = self._resources.v, self._workload
         access = v.e.IBV_ACCESS_LOCAL_WRITE | remote_access(v, workload)
         with step("reg_mr"):
-            region = v.MR(self._resources.pd, workload.buffer_bytes, access, address=self._address)
+            return v.MR(self._resources.pd, workload.buffer_bytes, access, address=self._address)
+
+    def _region(self) -> None:
+        region = self._register()
         with step("dereg_mr"):
             region.close()
 
@@ -173,15 +182,52 @@ class _Makers:
             handle.close()
 
     def _error(self) -> None:
-        """Have a SEND fail for want of a receive, and bring its queue pair back to RTS."""
         assert self._broken is not None, "its rate is above 0"
-        e = self._resources.v.e
+        self._broken.fail()
+
+
+class _Broken:
+    """A queue pair that fails again and again: it sends from beyond the end of a region.
+
+    No packet leaves for it, so what the device counts of packets, losses and RNR NAKs is the traffic's alone.
+    """
+
+    def __init__(self, resources: Resources, workload: Workload, region: Any, beyond: int, cq: CompletionQueue) -> None:
+        """Make the queue pair, and own the ``region``, whose first address outside is ``beyond``."""
+        self._resources, self._region, self._cq = resources, region, cq
+        self._beyond = beyond
+        made_for = replace(workload, qp_type="RC", srq=False, send_wq_depth=1, sge_count=1, max_inline_data=0)
+        with closed_on_failure(region):
+            self._end = resources.pair_to_itself(replace(made_for, max_rd_atomic=1, max_dest_rd_atomic=1), cq.cq)
+
+    def fail(self) -> None:
+        """Have a request fail, and bring its queue pair back to RTS."""
+        v = self._resources.v
+        entry = v.SGE(self._beyond, PAYLOAD_BYTES, self._region.lkey)
         with step("post_send"):
-            self._broken.pairs[0].post_send(SendWR(0, e.IBV_WR_SEND, 0, 0, (), e.IBV_SEND_SIGNALED, None))
-        with step("poll_cq"):
-            ends_at = time.monotonic() + END_SECONDS / 2
-            while not self._cq.cq.poll(1)[0]:
-                if time.monotonic() > ends_at:
-                    raise AgentFault("setup", "control verbs", "a message without a receive does not fail")
-                time.sleep(POLL_SECONDS)
-        self._resources.restart(self._broken, 0)
+            self._end.pairs[0].post_send(SendWR(0, v.e.IBV_WR_SEND, 1, 0, (entry,), v.e.IBV_SEND_SIGNALED, None))
+        status = self._completed()
+        if status not in LOCAL_ERRORS:
+            raise AgentFault("setup", "control verbs", f"a request beyond its region ended with {WC_STATUS[status]!r}")
+        self._resources.restart(self._end, 0)
+
+    def _completed(self) -> int:
+        """Return the status of the request."""
+        ends_at = time.monotonic() + END_SECONDS / 2
+        while time.monotonic() < ends_at:
+            with step("poll_cq"):
+                found, completions = self._cq.cq.poll(1)
+            if found:
+                return int(completions[0].status)
+            time.sleep(POLL_SECONDS)
+        raise AgentFault("setup", "control verbs", "a request beyond its region does not complete")
+
+    def close(self) -> None:
+        pair = self._end.pairs[0]
+        with closed_on_failure(self._region):
+            with suppress(AgentFault):  # only a queue pair in RESET cannot go to ERR, and it has nothing outstanding
+                self._resources.fail(pair)
+            with step("destroy_qp"):
+                pair.close()
+        with step("dereg_mr"):
+            self._region.close()

@@ -94,4 +94,7 @@ def _of_device(where: str, device: DeviceInfo, port: RdmaPort) -> Iterator[Restr
         yield Restriction("mtu", f"the active MTU of {where} is {mtu}", at_most=mtu)
     if port.driver in _TRANSPORTS:
         kinds = tuple(kind.value for kind in _TRANSPORTS[port.driver])
-        yield Restriction("qp_type", f"driver {port.driver} of {where} has {' and '.join(kinds)} alone", only=kinds)
+        has = f"driver {port.driver} of {where} has {' and '.join(kinds)} alone"
+        yield Restriction("qp_type", has, only=kinds)
+        if QpType.RC.value not in kinds:
+            yield Restriction("qp_errors_per_second", f"{has}, and only RC queue pairs are broken", at_most=0)

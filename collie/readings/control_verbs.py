@@ -50,6 +50,18 @@ def problems(workload: Workload, window: Window) -> tuple[str, ...]:
     )
 
 
+def most_errors_per_second(workload: Workload, samples: Sequence[AgentSample]) -> float:
+    """Return how fast an error counter of a host can rise because of the errors that its agent made in the window.
+
+    Counters and samples are read at moments of their own, so a few more can be counted than made.
+    """
+    first, last = samples[0], samples[-1]
+    if not workload.qp_errors_per_second or first.engine is None or last.engine is None:
+        return 0.0
+    made = last.engine.qp_errors - first.engine.qp_errors
+    return (made * (1.0 + _SHORT_RATIO) + _SHORT) / max(last.clock - first.clock, 1e-9)
+
+
 def _engines(workload: Workload, window: Window) -> Iterator[tuple[str, EngineTotals, EngineTotals]]:
     """Yield first and last totals of the workload's hosts. A host with a victim alone makes no control verbs."""
     for role in hosts(workload):

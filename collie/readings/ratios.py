@@ -31,14 +31,10 @@ def loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float 
 def rnr_ratio(
     role: str, bps: float | None, workload: Workload, catalog: Catalog, counters: Mapping[str, float | None]
 ) -> float | None:
-    """Return the share of arriving messages refused with an RNR NAK.
-
-    None for UC and UD, which drop such messages, and beside errors that are made of such NAKs.
-    """
+    """Return the share of arriving messages refused with an RNR NAK. None for UC and UD, which drop such messages."""
     refused = total(catalog.of_role(Role.RNR_NAK), counters)
     needing = sum(opcode.consumes_receive for opcode, _ in workload.turn) / len(workload.turn)
-    unreliable = workload.qp_type in {QpType.UC, QpType.UD}
-    if unreliable or workload.qp_errors_per_second or not needing or bps is None or refused is None:
+    if workload.qp_type in {QpType.UC, QpType.UD} or not needing or bps is None or refused is None:
         return None
     here = [stream for stream in streams(workload) if stream.sink == role]
     requests = bps / 8 / sum(stream.per_request for stream in here)  # per second, of each flow

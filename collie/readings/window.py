@@ -77,7 +77,7 @@ def measurement(
         health=generator_health(workload, samples, software=catalog.driver in SOFTWARE_DRIVERS, machines=machines),
         problems=(
             *_link_changes(timelines, catalog),
-            *_problems(samples, catalog, errors_reported),
+            *_problems(workload, samples, catalog, errors_reported),
             *control_verbs.problems(workload, samples),
             *(f"host {role}: {one.text}" for role, found in stalled.items() for one in found if one.voids),
         ),
@@ -154,7 +154,9 @@ def _link_changes(timelines: Mapping[str, Timeline], catalog: Catalog) -> Iterat
             yield change
 
 
-def _problems(window: Mapping[str, Sequence[AgentSample]], catalog: Catalog, errors_reported: bool) -> Iterator[str]:
+def _problems(
+    workload: Workload, window: Mapping[str, Sequence[AgentSample]], catalog: Catalog, errors_reported: bool
+) -> Iterator[str]:
     # A gauge, such as the number of queues in an error state, may have had its value before the run.
     moving = (counter for counter in catalog.of_kind(CounterKind.ERROR) if not counter.gauge)
     errors = Catalog(catalog.driver, tuple(counter for counter in moving if counter.canonical != LINK_DOWN))
@@ -166,7 +168,8 @@ def _problems(window: Mapping[str, Sequence[AgentSample]], catalog: Catalog, err
             yield f"host {role} lost {format_count(lost, 'sample')} in the window"
         yield from (f"host {role}: {text}" for text in void_reasons(samples, catalog))
         if not errors_reported:  # failed completions explain the error counters, and are judged instead
-            moved = (name for name, rate in counter_rates(samples, errors).items() if rate)
+            made = control_verbs.most_errors_per_second(workload, samples)
+            moved = (name for name, rate in counter_rates(samples, errors).items() if rate is not None and rate > made)
             yield from (f"host {role}: error counter {name} moved" for name in moved)
 
 

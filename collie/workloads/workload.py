@@ -125,10 +125,11 @@ class Workload:
         messages: bytes per work request, used in turn. An atomic always takes 8.
         offered_bps: payload bits/s that each flow is offered, over all its queue pairs. Loopback is a flow too. 0: send
             queues are always full.
-        new_mrs_per_second, new_qps_per_second, new_ahs_per_second: memory regions that each host registers and
-            deregisters beside the traffic, and queue pairs and address handles that it creates and destroys.
-        qp_errors_per_second: errors of an RC queue pair beside the traffic: it sends to itself without a receive, and
-            is brought back to RTS.
+        new_mrs_per_second, new_qps_per_second: memory regions that each host registers and deregisters beside the
+            traffic, and queue pairs that it creates and destroys.
+        new_ahs_per_second: address handles that each host creates and destroys beside the traffic.
+        qp_errors_per_second: errors of an RC queue pair of each host beside the traffic: it sends from beyond the end
+            of a region, and is brought back to RTS.
         max_inline_data: messages up to this size travel inside the work request. 0 disables inlining.
         max_rd_atomic, max_dest_rd_atomic: READs and atomics in flight per queue pair, as requester and as responder.
         timeout: local ACK timeout, 4.096 us x 2^timeout.

@@ -603,6 +603,8 @@ int ibv_modify_qp(struct qp *qp, struct qp_attr *attr, int mask)
 	if (!(mask & 1))
 		return EINVAL;
 	if (attr->qp_state == ERR) {
+		if (qp->state == RESET)
+			return EINVAL;
 		flush(qp);
 		return 0;
 	}

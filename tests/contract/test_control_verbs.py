@@ -161,8 +161,8 @@ def test_a_verb_that_fails_is_the_last_and_leaves_its_error(
 
 
 @pytest.mark.parametrize("loop", [{"qp_errors_per_second": 1000}], indirect=True)
-def test_a_device_that_does_not_reject_a_message_without_a_receive_is_named(
-    loop: Loopback, fake: CDLL, monkeypatch: pytest.MonkeyPatch
+def test_a_device_that_does_not_complete_a_request_beyond_its_region_is_named(
+    loop: Loopback, fake: CDLL, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The queue pair goes all the same."""
     monkeypatch.setattr(control_verbs, "END_SECONDS", 0.1)
@@ -172,6 +172,40 @@ def test_a_device_that_does_not_reject_a_message_without_a_receive_is_named(
     fake.fake_hold(0)
     verbs.close()
     assert loop.read.health()["control_verb_errno"] == errno.EIO
+    assert "control verbs: a request beyond its region does not complete" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("loop", [{"qp_errors_per_second": 1000}], indirect=True)
+def test_only_a_local_error_counts(
+    loop: Loopback, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Devices whose region is larger than asked for carry the request out."""
+    monkeypatch.setattr(control_verbs, "LOCAL_ERRORS", (1, 2))
+    verbs = begun(loop)
+    loop.serve(lambda: not verbs.is_running)
+    verbs.close()
+    assert not any(made(loop))
+    assert "a request beyond its region ended with 'local protection error'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("loop", [{"qp_errors_per_second": 1000}], indirect=True)
+def test_a_queue_pair_that_does_not_come_back_leaves_nothing(
+    loop: Loopback, fake: CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays in RESET, from where no device takes it to ERR."""
+    verbs = ControlVerbs(loop.resources, loop.totals.words)
+    live = fake.fake_live()
+    verbs.admit([workload(loop)], 1)
+
+    def fails(*_arguments: Any) -> None:
+        raise OSError(errno.ENOMEM, "no room")
+
+    monkeypatch.setattr(loop.resources.v.QP, "to_init", fails)
+    verbs.begin()
+    loop.serve(lambda: not verbs.is_running)
+    verbs.close()
+    assert loop.read.health()["control_verb_errno"] == errno.ENOMEM
+    assert fake.fake_live() == live
 
 
 @pytest.mark.parametrize("loop", [{"qp_errors_per_second": 1000}], indirect=True)
@@ -181,7 +215,7 @@ def test_a_queue_pair_to_break_needs_room(loop: Loopback, monkeypatch: pytest.Mo
     begun(loop, engines=3).close()
     loop.resources.check_room(0, 0)
     (qps, mrs), (traffic_qps, traffic_mrs) = asked
-    assert (qps - traffic_qps, mrs - traffic_mrs) == (6, 3)
+    assert (qps - traffic_qps, mrs - traffic_mrs) == (6, 6)
 
 
 @pytest.mark.parametrize("loop", [{"new_mrs_per_second": 1000}], indirect=True)

@@ -63,6 +63,15 @@ def test_only_the_native_data_path_makes_control_verbs_beside_the_traffic() -> N
     assert f"new_qps_per_second 1..1000: {reason}" in [str(drop) for drop in drops]
 
 
+def test_no_queue_pair_is_broken_where_there_is_no_rc() -> None:
+    space = load_space("control-verbs")
+    pruned, drops = prune(space, capabilities([host("left"), host("right", driver="efa")]))
+    assert "qp_errors_per_second" not in pruned.dimensions
+    assert "new_ahs_per_second" in pruned.dimensions
+    reason = "driver efa of dev0 of right has UD alone, and only RC queue pairs are broken"
+    assert f"qp_errors_per_second 1..1000: {reason}" in [str(drop) for drop in drops]
+
+
 def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:
     lacking, info, port = host("right")
     info = dataclasses.replace(info, rdma_cm_error="librdmacm.so.1 is not there")

@@ -48,6 +48,31 @@ def test_error_counters_void_a_run_unless_completions_explain_them() -> None:
     assert explained.health.completion_errors == {"RNR retry exceeded": 2}
 
 
+@pytest.mark.parametrize(
+    ("rate", "counted", "asked", "problems"),
+    [
+        (100, 100, 100, ()),
+        (100, 106, 100, ()),
+        (100, 130, 100, ("host b: error counter bad moved",)),
+        (100, 100, 0, ("host b: error counter bad moved",)),
+        (0, 100, 100, ("host b: error counter bad moved",)),
+    ],
+    ids=["as many", "a few more", "too many", "none was asked for", "none was made"],
+)
+def test_errors_that_an_agent_makes_beside_the_traffic_void_nothing(
+    rate: float, counted: float, asked: int, problems: tuple[str, ...]
+) -> None:
+    counters: dict[str, dict[str, Bytes | None]] = {"hw_counters": {"bad": lambda t: counted * t}}
+    b = [
+        replace(sample, engine=replace(sample.engine, qp_errors=int(rate * (sample.clock - 9000.0))))
+        for sample in host(9000.0, {"a-b/responder": None}, counters=counters)
+        if sample.engine is not None
+    ]
+    a = host(50.0, {"a-b/requester": steady(1e6)})
+    found = measure(Workload(qp_errors_per_second=asked), a, b)
+    assert found.problems == problems
+
+
 def test_errors_that_come_late_in_the_window_explain_the_counters_as_well() -> None:
     a = [
         replace(sample, engine=replace(sample.engine, errors={"RNR retry exceeded": 2} if sample.clock > 52.2 else {}))
