@@ -14,7 +14,7 @@ from collie.app.adapters import Adapters
 from collie.app.cases import WORKLOAD_SUFFIXES, case_named
 from collie.app.inputs import PAPER
 from collie.app.sessions import open_session
-from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import JudgedRun
 from collie.errors import UsageError
@@ -111,16 +111,16 @@ class MeasuredHits:
 
 
 def measure_hits(
-    adapters: Adapters, hits: Sequence[Hit], choose: Callable[[TestbedChoice], SearchChoice], sink: ProgressSink
+    adapters: Adapters, hits: Sequence[Hit], choose: Callable[[SearchChoice], SearchChoice], sink: ProgressSink
 ) -> MeasuredHits:
     """Run the example of each hit, and the example after the cheapest change.
 
-    `choose` turns the testbed of an anomaly's campaign into the choice for its runs.
+    `choose` turns the choice of an anomaly's campaign into that of its runs.
     """
-    choices = [choose(case_named(adapters, hit.known.id).choice.testbed) for hit in hits]
+    choices = [choose(case_named(adapters, hit.known.id).choice) for hit in hits]
     places: dict[str, list[int]] = {}
     for place, choice in enumerate(choices):
-        places.setdefault(repr(choice.testbed), []).append(place)
+        places.setdefault(repr((choice.testbed, choice.recipe)), []).append(place)
     runs: dict[int, tuple[JudgedRun, JudgedRun | None]] = {}
     safety = []
     for same in places.values():

@@ -8,7 +8,7 @@ import click
 
 from collie.advise.check import Advice, check
 from collie.app.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
-from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.choice import SearchChoice
 from collie.cli.base import CollieCommand
 from collie.cli.complete import content
 from collie.cli.named import KNOWN, Named
@@ -105,9 +105,10 @@ def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> Me
     if not options["measure"] or not advice.hits:
         return MeasuredHits({}, ())
 
-    def choose(found_on: TestbedChoice) -> SearchChoice:
+    def choose(then: SearchChoice) -> SearchChoice:
         return SearchChoice(
-            rerun_testbed(found_on, ctx),
+            rerun_testbed(then.testbed, ctx),
+            recipe=then.recipe,
             seed=options["seed"],
             safety=safety_limits(options),
             shared_port=options["shared_port"],

@@ -13,7 +13,7 @@ import click
 
 from collie import wiring
 from collie.app import campaigns, plans, reports
-from collie.app.inputs import narrowed_space_of
+from collie.app.inputs import narrowed_space_of, recipe_of
 from collie.app.inventories import LAB
 from collie.app.status import lost_words
 from collie.campaign.choice import MAX_PAIRS, SearchChoice
@@ -39,6 +39,7 @@ from collie.cli.options import (
 )
 from collie.cli.progress import ConsoleProgress
 from collie.content.locate import ContentKind
+from collie.detect.thresholds import Loss
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.ports import Measured
 from collie.report.json.objects import render_search
@@ -119,6 +120,11 @@ def run_search(ctx: click.Context, options: dict[str, Any]) -> int:
     textfile(options["prometheus"])
     if options["score"] and not choice.testbed.is_simulated:
         raise UsageError("--score compares with the planted mechanisms of a simulated subsystem; real hosts have none")
+    if options["score"] and recipe_of(ADAPTERS, choice.testbed, choice.recipe).thresholds.loss_of is Loss.OF_VICTIM:
+        reason = (
+            "it compares what slows down the workload, and a recipe with `loss_of: victim` finds what holds up others"
+        )
+        raise UsageError(f"--score: {reason}")
     if options["dry_run"]:
         return _dry_run(choice, options["output"], resumed=bool(options["resume"]))
     opened = _open(choice, directory, options)

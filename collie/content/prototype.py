@@ -35,6 +35,7 @@ _MTUS = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 _PAGE_BYTES = 4096
 _MAX_TRAFFICS = 1000  # limit on a point, which has one or two
 _MAX_WRONG = 10
+_OTHERWISE = "a workload file has the ending .yaml or .yml"
 _TRAFFIC_CLASS = 105  # the prototype always starts its engine with `--tos=105`
 
 _PAUSE_MICROSECONDS = 1000.0  # per second: 0.1 %, the threshold of sent pause (paper, section 5.2)
@@ -114,7 +115,7 @@ def read_point(text: str) -> _Point:
         found = error.errors(include_url=False, include_input=False)
         wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:_MAX_WRONG]]
         more = f"; and {len(found) - _MAX_WRONG} more" if len(found) > _MAX_WRONG else ""
-        raise ValueError("no point of the released prototype: " + "; ".join(wrong) + more) from None
+        raise ValueError(f"no point of the released prototype: {'; '.join(wrong)}{more}; {_OTHERWISE}") from None
 
 
 def _script(text: str) -> Mapping[str, Any]:
@@ -123,7 +124,9 @@ def _script(text: str) -> Mapping[str, Any]:
     servers = {(host, flags["port"]): (flags, node) for host, flags, node in started if "server" in flags}
     clients = [(host, flags, node) for host, flags, node in started if "connect" in flags]
     if not clients:
-        raise ValueError("neither a result nor a reproduce script of the released prototype: nothing in it sends")
+        raise ValueError(
+            f"neither a result nor a reproduce script of the released prototype: nothing in it sends; {_OTHERWISE}"
+        )
     traffics: Counter[str] = Counter()
     for host, flags, node in clients:
         peer, port = flags["connect"], flags["port"]

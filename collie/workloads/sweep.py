@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -49,8 +50,14 @@ class Axis:
         return {self.field: (value,) if self.dimension == MESSAGE_BYTES else value}
 
     def place(self, value: Any) -> float:
-        """Return the position of a value on the axis."""
-        return math.log2(value) if self.logarithmic else float(self.values.index(value))
+        """Return the position of a value on the axis. A number between two values has a place between theirs."""
+        if self.logarithmic:
+            return math.log2(value)
+        if not self.ordered or value in self.values:
+            return float(self.values.index(value))
+        after = bisect(self.values, value)
+        low, high = self.values[after - 1], self.values[after]
+        return after - 1 + float((value - low) / (high - low))
 
     def places(self) -> list[float]:
         """Return the positions of all values."""

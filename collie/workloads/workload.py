@@ -125,8 +125,8 @@ class Workload:
         messages: bytes per work request, used in turn. An atomic always takes 8.
         offered_bps: payload bits/s that each flow is offered, over all its queue pairs. Loopback is a flow too. 0: send
             queues are always full.
-        new_mrs_per_second, new_qps_per_second: memory regions that each host registers and deregisters beside the
-            traffic, and queue pairs that it creates and destroys.
+        new_mrs_per_second: memory regions that each host registers and deregisters beside the traffic.
+        new_qps_per_second: queue pairs that each host creates and destroys beside the traffic.
         new_ahs_per_second: address handles that each host creates and destroys beside the traffic.
         qp_errors_per_second: errors of an RC queue pair of each host beside the traffic: it sends from beyond the end
             of a region, and is brought back to RTS.

@@ -280,6 +280,7 @@ def test_no_output_makes_a_directory(searched: tuple[Path, dict[str, Any]], comm
         (["search", "--outliers", "1/0:0.02"], 2, "--outliers '1/0:0.02' is not SHARE:PAUSE"),
         (["search", "--drift", "0.6"], 2, "'--drift': 0.6 is not in the range"),
         (["search", "--hosts", "absent.yaml", "--score"], 2, "real hosts have none"),
+        (["search", "--score", "--victim", "--recipe", "isolate"], 2, "finds what holds up others"),
         (["search", "--resume", "absent"], 2, "holds no campaign"),
         (["search", "--resume", "absent", "--seed", "7", "--noise", "0"], 2, "leave out --seed, --noise"),
         (["search", "--resume", "absent", "--flaky", "all=1", "--drift", "0"], 2, "leave out --flaky, --drift"),

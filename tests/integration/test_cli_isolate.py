@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from collie.content.spaces import load_space
 from tests.command import collie
 
 
@@ -42,6 +43,13 @@ def test_an_aggressor_is_found_explained_and_reproduced(tmp_path: Path) -> None:
     assert of_bundle.stdout.splitlines()[:2] == again.stdout.splitlines()[:2]
     refused = collie("export", f"c/{worst['id']}", "--as", "perftest", cwd=tmp_path, status=2)
     assert "use --as bundle" in refused.stderr
+    dimensions = load_space("offered-load").dimensions
+    explained = next(anomaly for anomaly in found["anomalies"] if anomaly["complete"])
+    traffic = {name: value for name, value in explained["workload"].items() if name in dimensions}
+    application = {"title": "the aggressor", "space": "offered-load", "traffic": {"one": traffic}}
+    (tmp_path / "application.yaml").write_text(json.dumps(application))
+    checked = collie("check", "application.yaml", "--against", "c", "--measure", cwd=tmp_path, status=1)
+    assert "a plain flow keeps" in checked.stdout, "the victim runs beside the examples"
 
 
 def test_an_aggressor_that_takes_nothing_makes_a_victim_with_a_load_late(tmp_path: Path) -> None:

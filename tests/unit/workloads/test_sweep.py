@@ -86,3 +86,12 @@ def test_room_is_made_for_messages_and_posts_unless_it_is_held() -> None:
     assert made.mr_bytes >= 1 << 22
     assert made.send_wq_depth >= 128
     assert Headroom(SPACE, ("send_wq_depth",)).make(large).send_wq_depth == 16
+
+
+def test_a_number_between_two_values_has_a_place_between_theirs() -> None:
+    """Halving inserts such numbers, also into an axis that begins at 0, which has no logarithm."""
+    space = load_space("control-verbs")
+    axis = parsed_axis(space, "new_mrs_per_second=0,1000,2000", space.base, "--x")
+    assert [axis.place(value) for value in (0, 250, 1000, 1500, 2000)] == [0.0, 0.25, 1.0, 1.5, 2.0]
+    opcodes = whole_axis(SPACE, "opcode", BASE)
+    assert opcodes.place(Opcode.READ) == opcodes.values.index(Opcode.READ)
