@@ -136,6 +136,12 @@ class Trial:
         conclusive = [reading for reading in self.readings if not reading.verdict.is_inconclusive]
         return tuple(reading.delivered_bps for reading in conclusive if reading.delivered_bps is not None)
 
+    @property
+    def victim_lost_ratios(self) -> tuple[float, ...]:
+        """Share of its throughput alone that the flow beside the workload lost in each conclusive run, where known."""
+        conclusive = [reading for reading in self.readings if not reading.verdict.is_inconclusive]
+        return tuple(each.victim_lost_ratio for each in conclusive if each.victim_lost_ratio is not None)
+
     def reproduced(self, symptom: Symptom) -> int:
         """Count the runs with a symptom."""
         return sum(verdict.symptom is symptom for verdict in self.verdicts)

@@ -46,6 +46,7 @@ class Point:
         healthy_bps: over all receiving hosts, each at its bound. None if unknown.
         pause_ratio: the largest of any host.
         median_seconds, p99_seconds: of the slowest flow with a reading, None without one.
+        victim_lost_ratio: share of its throughput alone that the flow beside the workload lost, None without one.
     """
 
     x: Any
@@ -61,6 +62,7 @@ class Point:
     median_seconds: float | None = None
     p99_seconds: float | None = None
     healthy_bps: float | None = None
+    victim_lost_ratio: float | None = None
 
     @property
     def is_anomalous(self) -> bool:
@@ -196,6 +198,7 @@ def point_of(x: Any, y: Any, run: JudgedRun) -> Point:
         max(medians, default=None),
         max(tails, default=None),
         healthy_bps,
+        reading.victim_lost_ratio,
     )
 
 

@@ -24,12 +24,14 @@ class RunReading:
         delivered_bps: payload bits/s over all receiving hosts.
         pause_ratio: the largest pause ratio of any host.
         unbounded: whether the run lacks only a bound. Its throughput can then be compared with the other side's.
+        victim_lost_ratio: share of its throughput alone that the flow beside the workload lost.
     """
 
     verdict: Verdict
     delivered_bps: float | None = None
     pause_ratio: float | None = None
     unbounded: bool = False
+    victim_lost_ratio: float | None = None
 
 
 def reading_of(verdict: Verdict, measurement: Measurement) -> RunReading:
@@ -37,7 +39,8 @@ def reading_of(verdict: Verdict, measurement: Measurement) -> RunReading:
     received = [host.delivered_bps for host in measurement.hosts if host.delivered_bps is not None]
     paused = [host.tx_pause_ratio for host in measurement.hosts if host.tx_pause_ratio is not None]
     delivered = sum(received) if received and not measurement.stopped else None
-    return RunReading(verdict, delivered, max(paused, default=None))
+    lost = measurement.victim.lost_ratio if measurement.victim is not None else None
+    return RunReading(verdict, delivered, max(paused, default=None), victim_lost_ratio=lost)
 
 
 def typical(readings: Sequence[RunReading]) -> RunReading | None:

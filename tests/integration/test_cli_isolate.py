@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -65,6 +66,22 @@ def test_an_aggressor_that_takes_nothing_makes_a_victim_with_a_load_late(tmp_pat
     assert "of the messages of a plain flow complete within" in late[0]["sentence"]
     again = collie("reproduce", f"c/{late[0]['id']}", "--repeat", "2", cwd=tmp_path)
     assert "victim latency" in again.stdout
+
+
+def test_what_a_victim_loses_is_reported_beside_any_workload(tmp_path: Path) -> None:
+    reproduce = ("reproduce", "nsdi22-08", "--victim", "--repeat", "2")
+    lost = json.loads(collie(*reproduce, "--format", "json", cwd=tmp_path).stdout)["victim_lost_ratio"]
+    assert len(lost) == 2
+    assert min(lost) > 0.8
+    assert "; the victim loses 9" in collie(*reproduce, cwd=tmp_path).stdout
+    sweep = ("sweep", "--x", "qps=1,8", "--victim", "-o", "s.csv")
+    heads, one, eight = (line.split() for line in collie(*sweep, cwd=tmp_path).stdout.splitlines()[1:4])
+    assert " ".join(heads[-3:]) == "victim loses verdict"
+    assert (one[-2], eight[-2]) == ("50%", "89%"), "the fair share of a queue pair beside 1 and 8 others"
+    with (tmp_path / "s.csv").open() as file:
+        assert [float(row["victim_lost_ratio"]) > 0.4 for row in csv.DictReader(file)] == [True, True]
+    without = collie("sweep", "--x", "qps=1,8", cwd=tmp_path).stdout
+    assert "victim" not in without
 
 
 @pytest.mark.parametrize("load", ["0Gbit", "fast"])

@@ -350,4 +350,5 @@ def _trial(trial: Trial, reproduction: Reproduction) -> Json:
         "shown_ratio_interval": _interval(trial.share(reproduction.symptom)),
         "verdicts": plain(trial.verdicts),
         "delivered_bps": [reading.delivered_bps for reading in trial.readings],
+        "victim_lost_ratio": [reading.victim_lost_ratio for reading in trial.readings],
     }

@@ -12,7 +12,7 @@ from collie.report.quantities import packet_rate, percent, rate, relative, runs,
 from collie.report.terminal.summary import Line, styled
 from collie.workloads.units import format_count, format_seconds, format_short_seconds
 
-_HEADS = ("delivered", "packets", "of bound", "pause", "median", "99%", "verdict")
+_HEADS = ("delivered", "packets", "of bound", "pause", "median", "99%")
 
 
 def render_sweep(swept: Swept) -> str:
@@ -28,7 +28,8 @@ def title(swept: Swept) -> str:
 
 def heads(found: Sweep) -> tuple[str, ...]:
     """Return the heads of the columns of `rows`."""
-    return (*reversed(found.dimensions), *_HEADS)
+    victim = ("victim loses",) if _has_victim(found) else ()
+    return (*reversed(found.dimensions), *_HEADS, *victim, "verdict")
 
 
 def rows(found: Sweep) -> list[tuple[str, ...]]:
@@ -67,6 +68,7 @@ def _lines(swept: Swept) -> Iterator[Line]:
 def _cells(found: Sweep, point: Point) -> tuple[str, ...]:
     place = [show(found.y.dimension, point.y)] if found.y is not None else []
     verdict = point.symptom.words if point.symptom is not None else point.outcome
+    victim = [percent(point.victim_lost_ratio)] if _has_victim(found) else []
     return (
         *place,
         show(found.x.dimension, point.x),
@@ -76,8 +78,13 @@ def _cells(found: Sweep, point: Point) -> tuple[str, ...]:
         percent(point.pause_ratio),
         _microseconds(point.median_seconds),
         _microseconds(point.p99_seconds),
+        *victim,
         verdict,
     )
+
+
+def _has_victim(found: Sweep) -> bool:
+    return any(point.victim_lost_ratio is not None for point in found.points)
 
 
 def _microseconds(seconds: float | None) -> str:

@@ -119,6 +119,8 @@ def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
         said.append(f"delivered{together(trial.workload)}: {_middle(trial.rates_bps, rate)}")
     if any(trial.severities):  # errors without a bound have no severity
         said.append(f"severity: {_middle(trial.severities, percent)}")
+    if trial.victim_lost_ratios:
+        said.append(f"the victim loses {_middle(trial.victim_lost_ratios, percent)} of its throughput alone")
     if said:
         yield TerminalLine(f"    {'; '.join(said)}")
 
