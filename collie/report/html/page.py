@@ -177,7 +177,7 @@ class _Fact:
 def _campaign_facts(header: CampaignHeader, run_count: int, set_up_count: int, seconds: float) -> list[_Fact]:
     return [
         _Fact("Testbed", name_testbed(header)),
-        _Fact("Space", header.space),
+        _Fact("Space", _space(header)),
         _Fact("Recipe", header.recipe),
         _Fact("Seed", str(header.seed), header.seed, "header/seed"),
         _Fact("Budget", str(header.settings.get("budget") or "the recipe's")),
@@ -186,6 +186,12 @@ def _campaign_facts(header: CampaignHeader, run_count: int, set_up_count: int, s
         _Fact("Set-ups", str(set_up_count), set_up_count, "set_ups"),
         _Fact("Testbed time", format_seconds(seconds), seconds, "elapsed_seconds"),
     ]
+
+
+def _space(header: CampaignHeader) -> str:
+    """Return the space and what was searched of it, as on the command line."""
+    narrowed = (f"--{name} {each}" for name in ("fix", "limit") for each in header.settings.get(name) or ())
+    return " ".join((header.space, *narrowed))
 
 
 def _short_name(name: str) -> str:

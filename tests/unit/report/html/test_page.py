@@ -55,6 +55,17 @@ def test_the_page_is_well_formed(html: str) -> None:
     assert page.tags["caption"] == page.tags["table"]
 
 
+def test_a_part_of_a_space_is_named_as_that(html: str) -> None:
+    """Two searches of different parts do not have the same space."""
+    settings = {**HEADER.settings, "fix": ["qp_type=UD"], "limit": ["qps<=64"]}
+    store = MemoryStore(replace(HEADER, settings=settings))
+    fill(store)
+    part = render_report(store, ReportContext("campaigns/part", SPACE, 12.3))
+    narrowed = f"{HEADER.space} --fix qp_type=UD --limit qps&lt;=64"
+    assert narrowed in part
+    assert narrowed not in html
+
+
 def test_the_page_needs_nothing_else(html: str) -> None:
     page = Page(html)
     assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", html)
