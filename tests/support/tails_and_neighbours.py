@@ -10,7 +10,7 @@ from tests.support.results import Result
 _HEAD = """# Evidence: tails and neighbours
 
 Does a search find what makes messages late, and what holds up a neighbour? {campaigns} campaigns of {budget} each at
-commit {commit}, on simulated subsystems with known causes:
+commit {commit}, on simulated subsystems with known causes. 20 of each kind and subsystem are asked for:
 
 <!-- needs: time -->
 ```sh

@@ -99,7 +99,7 @@ def test_campaigns_and_their_anomalies_are_completed(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("words", "typed", "offered"),
     [
-        (["search", "--fix"], "qp", {"qp_type=", "qps="}),
+        (["search", "--fix"], "qp", {"qp_errors_per_second=", "qp_type=", "qps="}),
         (["search", "--limit"], "mt", {"mtu<="}),
         (["search", "--set"], "ac", {"acs="}),
         (["search", "--set"], "acs=", {"acs=enabled", "acs=disabled"}),
