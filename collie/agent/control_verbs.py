@@ -177,7 +177,8 @@ class _Makers:
             pair.close()
 
     def _address_handle(self) -> None:
-        handle = self._resources.address_handle_to_itself(self._workload)
+        own = self._resources
+        handle = own.address_handle(self._workload, own.gid, own.lid)
         with step("destroy_ah"):
             handle.close()
 

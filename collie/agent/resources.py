@@ -212,10 +212,10 @@ class Resources:
             end.restarts[0]()
         return end
 
-    def address_handle_to_itself(self, workload: Workload) -> Any:
-        """Create an address handle of this port."""
+    def address_handle(self, workload: Workload, gid: str, lid: int) -> Any:
+        """Create an address handle, with traffic class and hop limit of ``workload``."""
         with step("create_ah"):
-            return self.v.AH(self.pd, attr=self._path(workload, self.gid, self.lid))
+            return self.v.AH(self.pd, attr=self._path(workload, gid, lid))
 
     def _attributes(self, workload: Workload) -> Any:
         v = self.v
@@ -262,8 +262,7 @@ class Resources:
             with step("destroy_ah"):
                 end.address_handle.close()
             end.address_handle = None
-        with step("create_ah"):
-            end.address_handle = self.v.AH(self.pd, attr=self._path(workload, end.peer["gid"], end.peer["lid"]))
+        end.address_handle = self.address_handle(workload, end.peer["gid"], end.peer["lid"])
         end.address_path = (workload.traffic_class, workload.hop_limit)
 
     def restart(self, end: End, index: int) -> None:
