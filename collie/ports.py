@@ -108,6 +108,11 @@ class TestbedInfo:
     virtual_time: bool = False
     fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        """The testbed in words: `simulated subsystem F`, `hosts a,b`."""
+        return f"{'simulated subsystem' if self.virtual_time else 'hosts'} {self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignUse:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from collie.app.adapters import Adapters, CampaignRecord, ParallelPairs
-from collie.app.inputs import SearchInputs, search_inputs, with_defaults
+from collie.app.inputs import SearchInputs, search_inputs, warn_of_unexplained, with_defaults
 from collie.app.pulse import Pulse
 from collie.app.status import lost_runs, lost_words
 from collie.app.testbeds import (
@@ -107,6 +107,7 @@ def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCamp
         choice = dataclasses.replace(choice, calibrated=kept is not None)
         header = new_header(directory.name, testbed, inputs, choice.to_settings(), choice.seed)
         store = on_failure.enter_context(adapters.records.create(directory, header, kept))
+        warn_of_unexplained(adapters, choice.known)
         adapters.records.keep_fingerprints(directory, testbed.info.fingerprints)
         opened = _open(adapters, choice, inputs, testbed, store, 0)
         on_failure.pop_all()

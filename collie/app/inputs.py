@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from collie.campaign.safety import tightened
 from collie.detect.thresholds import Loss
 from collie.errors import UsageError
 from collie.inventory.safety import SafetyLimits
+from collie.search.anomaly import Anomaly
 from collie.search.foreseen import ForeseenAnomaly
 from collie.search.recipe import Recipe
 from collie.workloads.application import reached
@@ -22,6 +24,8 @@ from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.pruning import Capabilities, Drop, prune
 from collie.workloads.space import Space
+
+logger = logging.getLogger(__name__)
 
 ISOLATE = "isolate"
 """Name of the default recipe that judges what a workload costs the victim."""
@@ -89,15 +93,31 @@ def known_anomalies(adapters: Adapters, known: str | None) -> tuple[ForeseenAnom
     if known is None:
         return ()
     if os.path.isdir(known):
-        with adapters.records.read(Path(known)) as store:
-            # An incomplete explanation would hide other anomalies.
-            explained = [each for each in store.anomalies() if each.complete and each.same_as is None]
-            campaign = store.header.campaign
+        campaign, causes = _causes_in(adapters, Path(known))
+        # An incomplete explanation would hide other anomalies.
         return tuple(
-            ForeseenAnomaly(f"{campaign}/{each.id}", each.mfs, (each.workload, each.found_as)) for each in explained
+            ForeseenAnomaly(f"{campaign}/{each.id}", each.mfs, (each.workload, each.found_as))
+            for each in causes
+            if each.complete
         )
     references = adapters.content.references(known)
     return tuple(ForeseenAnomaly(each.id, each.conditions, (each.trigger,)) for each in references)
+
+
+def warn_of_unexplained(adapters: Adapters, known: str | None) -> None:
+    """Log which anomalies of the campaign `known` a search cannot know, as they are not explained to the end."""
+    if known is None or not os.path.isdir(known):
+        return
+    left_out = [each.id for each in _causes_in(adapters, Path(known))[1] if not each.complete]
+    if left_out:
+        logger.warning(
+            "--known %s: not explained to the end, so they can be found anew: %s", known, ", ".join(left_out)
+        )
+
+
+def _causes_in(adapters: Adapters, campaign: Path) -> tuple[str, list[Anomaly]]:
+    with adapters.records.read(campaign) as store:
+        return store.header.campaign, [each for each in store.anomalies() if each.same_as is None]
 
 
 @dataclass(frozen=True)

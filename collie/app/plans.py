@@ -35,7 +35,7 @@ def describe(adapters: Adapters, choice: SearchChoice, *, resumed: bool = False)
         testbed = open_testbed(adapters, choice.testbed, choice.seed)
         require_possible_victim(testbed, choice.testbed)
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
-        name = f"simulated subsystem {testbed.info.name}"
+        name = testbed.info.title
     else:
         pairs = first_pairs(open_inventory(adapters, choice.testbed.hosts), choice.pairs)
         name = "; ".join(pair.name for pair in pairs)

@@ -242,10 +242,9 @@ def _placed(point: Point, x: Any, y: Any) -> Point:
 
 def _about(adapters: Adapters, session: SingleRunSession, choice: SearchChoice, wanted: SweepChoice) -> dict[str, Any]:
     info = session.testbed.info
-    name = f"simulated subsystem {info.name}" if info.virtual_time else f"hosts {info.name}"
     settings = "".join(f", {name} {value}" for name, value in choice.testbed.settings.items())
     return {
-        "testbed": f"{name}{settings}",
+        "testbed": f"{info.title}{settings}",
         "noise": choice.testbed.noise if info.virtual_time else None,
         "space": session.space.name,
         "recipe": recipe_of(adapters, choice.testbed, choice.recipe).name,

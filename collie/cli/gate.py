@@ -20,7 +20,7 @@ from collie.campaign.gate.answer import GateAnswer
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli.base import INTERRUPTED, CollieCommand, print_error
-from collie.cli.named import CAMPAIGN
+from collie.cli.named import CAMPAIGN, NEW_DIRECTORY
 from collie.cli.options import (
     CHANCE,
     SAFETY_PARAMETERS,
@@ -78,7 +78,11 @@ _PASS, _FAIL = "pass", "fail"
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 for any answer; 2 and 3 are no answers.")
 @click.option(
-    "--campaign", "directory", metavar="DIR", help="Directory of the record.  [default: campaigns/TIME-gate-NAME-SEED]"
+    "--campaign",
+    "directory",
+    type=NEW_DIRECTORY,
+    metavar="DIR",
+    help="Directory of the record.  [default: campaigns/TIME-gate-NAME-SEED]",
 )
 @click.option(
     "--resume",

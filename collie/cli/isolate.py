@@ -11,7 +11,7 @@ from collie.app.reports import recorded_choice
 from collie.campaign.choice import SearchChoice
 from collie.cli import complete
 from collie.cli.base import CollieCommand
-from collie.cli.named import CAMPAIGN
+from collie.cli.named import CAMPAIGN, NEW_DIRECTORY
 from collie.cli.options import (
     existing_campaign,
     narrowing_options,
@@ -62,7 +62,11 @@ _OF_A_SEARCH: dict[str, Any] = {
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
-    "--campaign", "directory", metavar="DIR", help="Directory of the record.  [default: campaigns/TIME-NAME-SEED]"
+    "--campaign",
+    "directory",
+    type=NEW_DIRECTORY,
+    metavar="DIR",
+    help="Directory of the record.  [default: campaigns/TIME-NAME-SEED]",
 )
 @click.option(
     "--resume", metavar="DIR", help="Resume an interrupted campaign. --budget sets another total.", type=CAMPAIGN

@@ -35,6 +35,15 @@ class Named(click.types.StringParamType):
         return [*last, *self._completer(ctx, param, incomplete)]
 
 
+class NewDirectory(click.types.StringParamType):
+    """A directory that is made."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the path."""
+        return str(super().convert(value, param, ctx)) or self.fail("it is empty; name a directory", param, ctx)
+
+
 CAMPAIGN = Named(complete.campaigns)
 ANOMALY = Named(complete.anomalies)
 KNOWN = Named(complete.known)
+NEW_DIRECTORY = NewDirectory()

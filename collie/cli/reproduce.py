@@ -53,6 +53,7 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
         print_json(with_safety(render_reproduction(named.case.name, found, changed), session.safety))
     else:
         click.echo(render_trials(named.case.name, found, changed))
+        click.echo(f"measured on {session.testbed.info.title}")
         if named.note:
             click.echo(named.note)
     return 3 if print_safety(session.safety) else found.exit_code

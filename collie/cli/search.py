@@ -23,7 +23,7 @@ from collie.campaign.summary import Summary
 from collie.cli import complete
 from collie.cli.base import INTERRUPTED, CollieCommand, print_error
 from collie.cli.logs import logged_to
-from collie.cli.named import CAMPAIGN, KNOWN
+from collie.cli.named import CAMPAIGN, KNOWN, NEW_DIRECTORY
 from collie.cli.options import (
     SAFETY_PARAMETERS,
     existing_campaign,
@@ -39,15 +39,18 @@ from collie.cli.options import (
 )
 from collie.cli.progress import ConsoleProgress
 from collie.content.locate import ContentKind
+from collie.detect.measurement import Victim
 from collie.detect.thresholds import Loss
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.ports import Measured
 from collie.report.json.objects import render_search
+from collie.report.representative_runs import quoted_run, victim_in
 from collie.report.terminal.findings import next_steps
 from collie.report.terminal.plan import render_plan
 from collie.report.terminal.summary import render_summary
 from collie.search.anomaly import causes_of
 from collie.wiring import ADAPTERS
+from collie.workloads.units import format_count
 
 
 @click.command("search", cls=CollieCommand)
@@ -86,7 +89,11 @@ from collie.wiring import ADAPTERS
     help="Dask scheduler whose workers drive the pairs, such as tcp://HOST:8786. Give it again with --resume.",
 )
 @click.option(
-    "--campaign", "directory", metavar="DIR", help="Directory of the record.  [default: campaigns/TIME-NAME-SEED]"
+    "--campaign",
+    "directory",
+    type=NEW_DIRECTORY,
+    metavar="DIR",
+    help="Directory of the record.  [default: campaigns/TIME-NAME-SEED]",
 )
 @click.option(
     "--resume",
@@ -215,6 +222,13 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
     return choice, Path(options["directory"] or f"campaigns/{stamp}-{name}-{options['seed']}")
 
 
+def _victims(opened: campaigns.OpenCampaign, summary: Summary) -> dict[str, Victim]:
+    """Return the victim beside the run of each anomaly, by id."""
+    records = list(opened.store.runs(with_series=False))
+    found = ((each.id, victim_in(quoted_run(each, records))) for each in summary.anomalies)
+    return {name: victim for name, victim in found if victim is not None}
+
+
 def _exhausted(opened: campaigns.OpenCampaign) -> bool:
     records = opened.store.runs(with_series=False)
     return opened.campaign.space.exhausted_by(each.workload for each in records if isinstance(each.result, Measured))
@@ -252,11 +266,18 @@ def _finish(
     if options["output"] == "json":
         print_json(render_search(opened.store.header, summary, wall_seconds, score, safety, opened.campaign.dropped))
     else:
-        click.echo(render_summary(opened.store.header, summary, wall_seconds, score))
+        victims = _victims(opened, summary) if opened.choice.testbed.victim else None
+        click.echo(render_summary(opened.store.header, summary, wall_seconds, score, victims))
+        stopped = safety.stopped_runs if safety else 0
+        if hidden := 2 * stopped >= max(1, summary.measured_runs):
+            click.echo(
+                f"\nstopped at a safety limit: {stopped} of {format_count(summary.measured_runs, 'measured run')}. "
+                "Only pause is judged in such a run, and higher limits find what that hides."
+            )
         click.echo(f"\nrecord  {directory}\nreport  {report}\n\nnext")
         causes = [anomaly for anomaly, _ in causes_of(summary.anomalies)]
         resume = go_on("search", directory, opened.store.header.settings.get("scheduler"))
-        spent = summary.ended_by == "budget" and summary.measured_runs > 0 and not _exhausted(opened)
+        spent = summary.ended_by == "budget" and summary.measured_runs > 0 and not hidden and not _exhausted(opened)
         budget = opened.campaign.budget
         steps = next_steps(directory, causes, report, resume, interrupted=interrupted, budget=budget, spent=spent)
         click.echo("\n".join(steps))

@@ -183,7 +183,7 @@ def test_what_could_not_be_compared_is_no_clean_pass(tmp_path: Path, capsys: pyt
 
     code, out, err = collie(capsys, "check", str(calm), "--against", campaign)
     assert (code, err) == (4, "")
-    said = f"can hit none of 1 explained anomaly; 1 that is not explained was not compared: {campaign}/a2"
+    said = f"can hit none of 1 anomaly with conditions; 1 without conditions was not compared: {campaign}/a2"
     assert said in out.splitlines()
     code, out, _ = collie(capsys, "check", str(calm), "--against", campaign, "--format", "json")
     document = json.loads(out)

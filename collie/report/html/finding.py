@@ -14,14 +14,14 @@ from collie.ports import RunRecord
 from collie.report.figures.chart import Trace, hosts_of, named
 from collie.report.figures.strip import Strips, strips_of
 from collie.report.html.readings import CounterComparison, readings_of, rises_of
-from collie.report.html.representative_runs import (
+from collie.report.quantities import show
+from collie.report.ranking import awaits_explanation, worst_first
+from collie.report.representative_runs import (
     measurement_of,
     number_of,
     quoted_run,
     sibling_run,
 )
-from collie.report.quantities import show
-from collie.report.ranking import awaits_explanation, worst_first
 from collie.search.anomaly import NO_COUNTERS, Anomaly, causes_of
 from collie.search.discriminating_counters import MAX_DISCRIMINATING
 from collie.workloads.feature import feature_value

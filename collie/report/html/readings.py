@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from collie.detect.measurement import Latency, Measurement
 from collie.ports import RunRecord
-from collie.report.html.representative_runs import measurement_of
 from collie.report.quantities import packet_rate, percent, rate
+from collie.report.representative_runs import measurement_of
 from collie.workloads.plan import sinks
 from collie.workloads.units import format_short_seconds
 from collie.workloads.workload import Workload

@@ -19,8 +19,8 @@ from collie.report.figures.chart import AnomalyMarker, Driven, Point
 from collie.report.html.coverage import DimensionCoverage, coverage_of
 from collie.report.html.finding import AnomalyView, SeriesOf, counters_of, findings_of
 from collie.report.html.neighbours import Neighbour, neighbours_of
-from collie.report.html.representative_runs import measurement_of
 from collie.report.html.unanswered import FailureGroup, unanswered
+from collie.report.representative_runs import measurement_of
 from collie.search.anomaly import Anomaly
 from collie.workloads.space import Space
 

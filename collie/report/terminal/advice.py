@@ -24,7 +24,8 @@ Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
 def render_advice(advice: Advice, compared: Collection, measured: Measured, remarks: Sequence[str] = ()) -> str:
     """Return the advice on one application."""
     application, left_out = advice.application, compared.unexplained
-    of_all = f"of {format_count(len(compared.known), 'explained anomaly' if left_out else 'known anomaly')}"
+    of_all = f"of {format_count(len(compared.known), 'anomaly' if left_out else 'known anomaly')}"
+    of_all += " with conditions" if left_out else ""
     observed, unknown = ({each.known.id for each in some} for some in (advice.hits, advice.open))
     of_unknown = f"; of {len(unknown)} it is not known" if unknown else ""
     lines = [
@@ -56,7 +57,7 @@ def _not_compared(unexplained: Sequence[str]) -> str:
     if not unexplained:
         return ""
     one = len(unexplained) == 1
-    count = f"{len(unexplained)} that {'is' if one else 'are'} not explained {'was' if one else 'were'} not compared"
+    count = f"{len(unexplained)} without conditions {'was' if one else 'were'} not compared"
     return f"; {count}: {', '.join(unexplained)}"
 
 

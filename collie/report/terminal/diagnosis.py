@@ -13,7 +13,7 @@ from collie.campaign.single_run import JudgedRun
 from collie.detect.reading import reading_of
 from collie.ports import Measured
 from collie.report.quantities import rate, runs, show, times, together
-from collie.report.terminal.summary import Line, differing, failure_lines, styled, traffic, verdict_lines
+from collie.report.terminal.summary import Line, differing, failure_lines, styled, traffic, verdict_lines, victim_lines
 from collie.workloads.units import format_seconds
 from collie.workloads.workload import Workload
 
@@ -60,6 +60,8 @@ def _lines(diagnosed: Diagnosed) -> Iterator[Line]:
     yield Text(traffic(found.run, _accounted(found)), "bold")
     yield from verdict_lines(found.run.verdict)
     yield from failure_lines(found.run.result)
+    if isinstance(found.run.result, Measured):
+        yield from victim_lines(found.run.result.measurement)
     if found.is_anomalous:
         yield Text("the cheapest change takes the fewest steps from the values of this workload", "dim")
         yield ""
@@ -107,7 +109,7 @@ def _changes(diagnosed: Diagnosed) -> Iterator[Line]:
         yield Text(f"    and {more} more, see --format json", "dim")
     if not found.changes:
         yield "no change of one dimension could be measured"
-    yield from _others(found, {each.dimension for each in (*cures, *helpful)})
+    yield from _others(found, {each.dimension for each in (*found.kept, *cures, *helpful)})
 
 
 def _others(found: Diagnosis, helping: Collection[str]) -> Iterator[Line]:

@@ -14,7 +14,7 @@ from collie.campaign.summary import Score, Summary, Unconfirmed
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
 from collie.detect.interval import wilson
-from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.measurement import HostMeasurement, Measurement, Victim
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
@@ -55,13 +55,19 @@ _LEADING = ("qp_type", "opcode", "more_opcodes")
 """Fields that a headline begins with."""
 
 
-def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
-    """Return the findings and the cost of a search."""
+def render_summary(
+    header: CampaignHeader,
+    summary: Summary,
+    wall_seconds: float,
+    score: Score | None = None,
+    victims: Mapping[str, Victim] | None = None,
+) -> str:
+    """Return the findings and the cost of a search. `victims` has the victim of each anomaly's run, by its id."""
     lines: list[Line] = [_headline(header, summary, wall_seconds)]
     causes = causes_of(summary.anomalies)
     for anomaly, joined in causes:
         if not awaits_explanation(anomaly):
-            lines += ["", *_anomaly(anomaly, joined)]
+            lines += ["", *_anomaly(anomaly, joined, (victims or {}).get(anomaly.id))]
     notes = [Text(note, "dim") for note in (*_unconfirmed(summary.unconfirmed), *_notes(summary))]
     if score is not None:
         notes.append(Text(_score(score)))
@@ -132,7 +138,7 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
     )
 
 
-def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
+def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly], victim: Victim | None) -> Iterator[Line]:
     symptom = anomaly.symptom.words
     when = f"found in run {anomaly.found_at_run}, confirmed after {format_seconds(anomaly.found_at_seconds)}"
     here, found = anomaly.compared_figures
@@ -146,6 +152,8 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly]) -> Iterator[Line]:
     yield f"    {anomaly.sentence}"
     if anomaly.complete or anomaly.mfs.conditions:
         yield Text(f"    {anomaly.mfs}", "cyan")
+    if victim is not None and not anomaly.symptom.is_of_victim:  # otherwise the sentence has said it
+        yield f"    the victim {victim_kept(victim)}"
     if anomaly.telling:
         moved = ", ".join(f"{item.counter} ({item.component}, {times(item.factor)})" for item in anomaly.telling)
         yield Text(f"    moved most against healthy plain traffic: {moved}", "dim")
@@ -273,6 +281,11 @@ def _hosts(measurement: Measurement, bounds: Mapping[str, Bound]) -> Iterator[st
         yield f"latency {flow}  {latency(measured)}"
     if measurement.wrong_bytes is not None:
         yield f"payload  {measurement.wrong_bytes:,} bytes arrived wrong"
+    yield from victim_lines(measurement)
+
+
+def victim_lines(measurement: Measurement) -> Iterator[str]:
+    """Yield what a victim keeps, and how long its messages take. Nothing without one."""
     if measurement.victim is not None:
         yield f"victim  {victim_kept(measurement.victim)}"
         if measurement.victim.latency is not None:

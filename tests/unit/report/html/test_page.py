@@ -19,9 +19,9 @@ from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html.page import environment, render_report, write_page, write_report
-from collie.report.html.representative_runs import number_of, sibling_run
 from collie.report.html.unanswered import unanswered
 from collie.report.html.view import campaign_view, marker
+from collie.report.representative_runs import number_of, sibling_run
 from collie.report.terminal.findings import findings_table
 from collie.search.anomaly import LikelySame
 from collie.search.likely_cause import DiscriminatingCounter, hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Measurement, Victim
 from collie.detect.plain import plain_sibling
 from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
@@ -38,6 +38,12 @@ def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space
 def measurement_of(record: RunRecord | None) -> Measurement | None:
     """Return the measurement of a run, if it has one."""
     return record.result.measurement if record is not None and isinstance(record.result, Measured) else None
+
+
+def victim_in(record: RunRecord | None) -> Victim | None:
+    """Return the victim beside a run, if it had one."""
+    measurement = measurement_of(record)
+    return measurement.victim if measurement else None
 
 
 def number_of(record: RunRecord | None) -> int | None:
