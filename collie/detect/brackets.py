@@ -11,7 +11,8 @@ Rules. For plain traffic on a healthy subsystem
    at least that of as many messages of their mean size, because one resource limits all of them.
 
 At an offered load that plain traffic carries
-4. latency grows with the load, with the size of the messages and with the messages of a post,
+4. latency grows with the bits/s, messages/s and posts/s, with the size of the messages and with the messages of a post.
+   At one load shorter messages are more messages and smaller batches more posts, which can be near a limit of these,
 5. it does not depend on the room in the send queues, as long as the messages that wait need only a part of it.
 
 Worked example. Messages of 256 B and 4 KiB were measured at 10 and 100 Gbit/s: 0.20 and 0.33 us for a request. The list
@@ -93,15 +94,27 @@ def latencies_of(own: Workload, measured: Iterable[tuple[Workload, Latency]]) ->
     highs: list[Latency] = []
     drained_seconds = 8.0 * own.bytes_outstanding / own.offered_bps
     for plain, latency in measured:
-        same = plain.messages == own.messages
-        is_less = plain.offered_bps <= own.offered_bps and plain.wqe_batch <= own.wqe_batch
-        is_more = plain.offered_bps >= own.offered_bps and plain.wqe_batch >= own.wqe_batch
-        if is_less and (same or max(plain.messages) <= min(own.messages)):
+        if _is_less(plain, own):
             lows.append(latency)
-        has_room = _ROOMY * (latency.p99_seconds or 0.0) <= drained_seconds
-        if is_more and has_room and (same or min(plain.messages) >= max(own.messages)):
+        if _is_less(own, plain) and _ROOMY * (latency.p99_seconds or 0.0) <= drained_seconds:
             highs.append(latency)
     return LatencyRange(_extreme(max, lows), _extreme(min, highs))
+
+
+def _is_less(one: Workload, other: Workload) -> bool:
+    """Whether plain traffic at an offered load has no more of anything that latency grows with."""
+    same = one.messages == other.messages
+    return (
+        one.offered_bps <= other.offered_bps
+        and one.wqe_batch <= other.wqe_batch
+        and (same or max(one.messages) <= min(other.messages))
+        and _messages_per_second(one) <= _messages_per_second(other)
+        and _messages_per_second(one) * other.wqe_batch <= _messages_per_second(other) * one.wqe_batch
+    )
+
+
+def _messages_per_second(plain: Workload) -> float:
+    return plain.offered_bps * len(plain.messages) / (8.0 * sum(plain.messages))
 
 
 def _extreme(choose: Callable[..., float], latencies: Sequence[Latency]) -> Latency | None:

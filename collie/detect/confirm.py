@@ -4,7 +4,7 @@ The test is Wald's sequential test of two hypotheses about the share of runs tha
 q of healthy traffic (`detect.noise`), and the least show rate s that the recipe aims at.
 
 1. A run that reproduces the symptom, or one that the same cause can produce (`Symptom.is_related`), adds log(s / q) to
-   the evidence. A run free of the symptom adds log((1 - s) / (1 - q)).
+   the evidence. A run free of the symptom, or one whose messages are barely late, adds log((1 - s) / (1 - q)).
 2. The suspicion is confirmed once the evidence exceeds log(1000 q / c). A healthy campaign of 1,000 runs has about
    1,000 q suspicions, so its chance of a false anomaly is at most the declared c. How strong a reading is does not
    count, because disturbances can be as strong as anomalies.
@@ -145,9 +145,9 @@ def confirm(workload: Workload, symptom: Symptom, until: Rule, void_runs: int) -
         if void > void_runs:
             return Confirmed(False, tuple(reproduced), len(reproduced) + normal, deferred=True)
         verdict = yield workload
-        if verdict is not None and symptom.is_related(verdict.symptom):
+        if verdict is not None and symptom.is_related(verdict.symptom) and not verdict.is_barely_late:
             reproduced.append(verdict)
-        elif verdict is not None and verdict.is_free_of(symptom):
+        elif verdict is not None and (verdict.is_free_of(symptom) or verdict.is_barely_late):
             normal += 1
         else:
             void += 1

@@ -293,18 +293,21 @@ def _latency(run: _Run) -> Verdict | None:
     reference, limits = run.bound.latency, run.thresholds
     if reference is None or not _carries(run.workload, run.measurement, limits):
         return None
-    found = ((lateness(each, reference, limits.latency_seconds), flow) for flow, each in run.flows_of_the_sibling)
+    found = ((_lateness(each, reference, limits), flow) for flow, each in run.flows_of_the_sibling)
     late, flow = max(found, default=(Lateness(), ""))
     text = f"{{whose}} of the messages of flow {flow} complete within {{here}}, those of the plain sibling within "
     return _late(run, Symptom.LATENCY, late, text + "{usual}")
 
 
+def _lateness(measured: Latency, reference: Latency, limits: Thresholds) -> Lateness:
+    return lateness(measured, reference, limits.latency_ratio, limits.latency_seconds)
+
+
 def _late(run: _Run, symptom: Symptom, late: Lateness, text: str) -> Verdict | None:
-    threshold = run.thresholds.latency_ratio
-    if late.ratio <= threshold:
+    if late.margin <= 1.0:
         return None
     text = late.in_words(text)
-    verdict = run.concluded(symptom, text, late.severity, sinks(run.workload)[0], late.ratio / threshold)
+    verdict = run.concluded(symptom, text, late.severity, sinks(run.workload)[0], late.margin)
     if verdict.is_anomalous and not run.measurement.stable:
         return inconclusive(f"{text}, but the window was not stable")
     return verdict
@@ -331,7 +334,7 @@ def _victim_latency(run: _Run, victim: Victim) -> Verdict | None:
     reference, limits = run.bound.latency, run.thresholds
     if victim.latency is None or reference is None or not carries_its_load(victim, limits.load_missed):
         return None
-    late = lateness(victim.latency, reference, limits.latency_seconds)
+    late = _lateness(victim.latency, reference, limits)
     text = "{whose} of the messages of a plain flow complete within {here} beside the workload, within {usual} beside "
     return _late(run, Symptom.VICTIM_LATENCY, late, text + "its plain sibling")
 

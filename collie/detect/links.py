@@ -52,12 +52,12 @@ def judge_links(
     verdict is inconclusive.
     """
     found = [
-        (lateness(now, Latency(point.median_seconds, point.p99_seconds), least_seconds), point.link)
+        (lateness(now, Latency(point.median_seconds, point.p99_seconds), ratio, least_seconds), point.link)
         for point in calibrated
         if (now := measurement.latency.get(point.link)) is not None
     ]
     late, link = max(found, default=(Lateness(), ""))
-    if late.ratio <= ratio:
+    if late.margin <= 1.0:
         return None
     text = late.in_words(
         f"link {link} is slow: {{whose}} of the messages of plain traffic complete within {{here}}, "
@@ -68,7 +68,7 @@ def judge_links(
     if not measurement.stable:
         return inconclusive(f"{text}, but the window was not stable")
     host = link.rpartition("-")[2]
-    return Verdict(Outcome.ANOMALOUS, text, Symptom.LATENCY, late.severity, host, late.ratio / ratio)
+    return Verdict(Outcome.ANOMALOUS, text, Symptom.LATENCY, late.severity, host, late.margin)
 
 
 def late_as_well(link: Verdict) -> Verdict:

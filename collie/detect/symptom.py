@@ -60,6 +60,11 @@ class Symptom(StrEnum):
         return self in _OF_VICTIM
 
     @property
+    def is_of_latency(self) -> bool:
+        """Whether messages are late."""
+        return self in _OF_LATENCY
+
+    @property
     def is_of_rate(self) -> bool:
         """Whether its severity is the share of a rate that is missing."""
         return self in _OF_RATE
@@ -78,6 +83,7 @@ class Symptom(StrEnum):
 _OF_RATE = frozenset({Symptom.PAUSE, Symptom.LOW_THROUGHPUT})
 _OF_VICTIM = frozenset({Symptom.VICTIM_LOSS, Symptom.VICTIM_LATENCY})
 _ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE}) | _OF_VICTIM
+_OF_LATENCY = frozenset({Symptom.LATENCY, Symptom.VICTIM_LATENCY})
 _RELATIVE = frozenset({Symptom.LOW_THROUGHPUT, Symptom.LATENCY}) | _OF_VICTIM
 
 
@@ -125,6 +131,8 @@ class Received:
 
 
 _SMALL_PACKET_BYTES = 1024
+BARELY_LATE = 1.2
+"""Margin that errors can reach: few messages decide a tail, and all runs share the error of the plain sibling's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +181,11 @@ class Verdict:
     def is_free_of(self, symptom: Symptom) -> bool:
         """Whether the run lacks a symptom: it was normal, or that was looked for before the one that it shows."""
         return self.is_normal or (self.symptom is not None and symptom.is_looked_for_before(self.symptom))
+
+    @property
+    def is_barely_late(self) -> bool:
+        """Whether messages are so little beyond the thresholds that the errors of two tails can carry them there."""
+        return self.symptom is not None and self.symptom.is_of_latency and self.margin < BARELY_LATE
 
     @property
     def is_inconclusive(self) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from collie.detect.noise import Noise, ShowRate, show_rate
 from collie.detect.signature import Signature, contained, likeness
-from collie.detect.symptom import Symptom, Verdict
+from collie.detect.symptom import BARELY_LATE, Symptom, Verdict
 from collie.search.candidates import Candidate
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import CandidateLimits
@@ -89,6 +89,7 @@ class Evidence:
         self.finding = finding
         self._noise = noise
         self._symptom = symptom
+        self._bare_margin = BARELY_LATE if symptom.is_of_latency else _BARE_MARGIN
         self._plainness = Plainness(space)
         self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN)}
         self._show_rate: ShowRate | None = None
@@ -171,7 +172,7 @@ class Evidence:
         found = inside or reproduced or [self.finding]
         if self._symptom.is_relative:
             # All runs of a workload share the error of its bound, so that repeats do not make a bare margin sure.
-            found = [workload for workload in found if self._votes[workload].margin >= _BARE_MARGIN] or found
+            found = [workload for workload in found if self._votes[workload].margin >= self._bare_margin] or found
         return min(found, key=self._plainness.complexity)
 
     def shown(self) -> Floats:
@@ -185,7 +186,7 @@ class Evidence:
         Runs barely beyond the threshold count half, because noise can carry a healthy workload there.
         """
         votes = self._votes[workload]
-        needed = accepting if votes.margin >= _BARE_MARGIN else 2 * accepting
+        needed = accepting if votes.margin >= self._bare_margin else 2 * accepting
         return votes.margin >= _SURE_MARGIN or votes.shows >= needed
 
     def _reproduces(self, votes: _Votes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -98,6 +99,26 @@ def test_what_nothing_measured_tells_is_open(size: int) -> None:
     assert range_of(plain((size,), (8, 128)), nothing + larger) == Range(None, 50e9)
     deeper = [(plain((size,), (16, 128)), 50e9)]
     assert range_of(plain((size,), (8, 128)), deeper) == Range(None, 50e9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "bounds_it"),
+    [
+        ({}, True),
+        ({"messages": (8192,)}, False),  # half of the messages/s: the shorter ones can be near a limit of these
+        ({"messages": (8192,), "offered_bps": 2 * 10**10}, True),
+        ({"wqe_batch": 8}, False),  # an eighth of the doorbells
+        ({"wqe_batch": 8, "offered_bps": 8 * 10**10}, True),
+        ({"messages": (2048,), "offered_bps": 2 * 10**10}, False),  # shorter messages
+    ],
+)
+def test_only_traffic_with_more_of_all_that_latency_grows_with_bounds_it(
+    changes: dict[str, Any], bounds_it: bool
+) -> None:
+    own, latency = Workload(messages=(4096,), offered_bps=10**10), Latency(5e-6, 9e-6)
+    more = own.with_(**changes)
+    assert latencies_of(own, [(more, latency)]).high == (latency if bounds_it else None)
+    assert latencies_of(more, [(own, latency)]).low == (latency if bounds_it else None)
 
 
 def test_a_longer_wait_than_the_send_queues_hold_bounds_nothing() -> None:

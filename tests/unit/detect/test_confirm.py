@@ -52,6 +52,14 @@ def test_enough_runs_reproduce_the_symptom_however_strongly(answers: list[Verdic
     assert result.runs == sum(answer is not None and not answer.is_inconclusive for answer in answers)
 
 
+@pytest.mark.parametrize("symptom", [Symptom.LATENCY, Symptom.VICTIM_LATENCY])
+def test_runs_that_are_barely_late_do_not_confirm(symptom: Symptom) -> None:
+    """All runs share the error of the plain sibling's tail, so that repeats do not make a bare margin sure."""
+    barely, clearly = (Verdict(Outcome.ANOMALOUS, "late", symptom, 0.8, "b", margin=margin) for margin in (1.19, 1.2))
+    assert drive([barely] * 4, rule(POLICY, 0.01), symptom=symptom)[0] == Confirmed(False, (), 4)
+    assert drive([clearly, clearly], rule(POLICY, 0.01), symptom=symptom)[0].confirmed
+
+
 def test_a_related_symptom_reproduces_and_one_that_hides_it_tells_nothing() -> None:
     """One cause drops packets in one run and is only slow in the next. Pause is judged before throughput."""
     lossy = Verdict(Outcome.ANOMALOUS, "loss", Symptom.LOSS, 0.3, "b", margin=3.0)

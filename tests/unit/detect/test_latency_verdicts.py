@@ -50,6 +50,8 @@ def test_a_late_run_names_both_latencies_and_the_share_that_is_waiting() -> None
     assert found.severity == pytest.approx(0.9)
     assert found.figure == "waiting is 90% of the latency"
     assert found.margin == pytest.approx(10 / 4)
+    near_the_floor = verdict(of("a-b", 31e-6, 100e-6), bound=replace(SIBLING, latency=Latency(1e-6, 30e-6)))
+    assert near_the_floor.margin == pytest.approx(30 / 25)
     later = verdict(of("a-b", 10e-6, 0.3))
     assert later.reason.endswith(": waiting is over 99% of the latency")
     assert later.figure == "waiting is over 99% of the latency"

@@ -89,3 +89,20 @@ def test_everything_shows_only_if_several_probes_do_and_no_run_was_healthy(
     for other, each in zip(others[len(earlier) :], probes, strict=False):
         evidence.add(other, shows if each else NORMAL)
     assert evidence.all_reproduce is everything
+
+
+@pytest.mark.parametrize(("symptom", "bare"), [(Symptom.LATENCY, 1.15), (Symptom.LOW_THROUGHPUT, 1.05)])
+def test_a_workload_beyond_the_threshold_by_no_more_than_errors_is_not_the_simplest(
+    symptom: Symptom, bare: float
+) -> None:
+    finding, simpler = SPACE.base.with_(qps=512, sge_count=3), SPACE.base.with_(qps=512)
+
+    def simplest(margin: float) -> Workload:
+        shows = Verdict(Outcome.ANOMALOUS, "bad", symptom, 0.8, "b", margin=margin)
+        evidence = Evidence(finding, symptom, SPACE, lambda _workload: False, [], Noise())
+        for _ in range(4):
+            evidence.add(simpler, shows)
+        return evidence.simplest()
+
+    assert simplest(bare) == finding
+    assert simplest(bare + 0.1) == simpler

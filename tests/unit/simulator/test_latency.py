@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 
 import numpy as np
@@ -13,6 +13,8 @@ from hypothesis import example, given, settings, strategies as st
 
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
+from collie.detect.brackets import latencies_of
+from collie.detect.measurement import Latency
 from collie.simulator.hardware import Subsystem
 from collie.simulator.latency import FlowLatency, latencies, latencies_between
 from collie.simulator.model import FlowRates, SteadyState, evaluate, evaluate_between, evaluate_many
@@ -20,6 +22,7 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.workload import Opcode, QpType, Workload
 
 F = load_subsystem("F", SubsystemFile).hardware
+HEALTHY = st.sampled_from([load_subsystem(name, SubsystemFile).hardware for name in ("F-healthy", "G")])
 HARDWARE = st.sampled_from([F, load_subsystem("H", SubsystemFile).hardware])
 SPACE = load_space("nsdi22")
 WORKLOADS = st.integers(0, 1 << 32).map(lambda seed: SPACE.sample(Random(seed)))
@@ -190,6 +193,46 @@ def test_latencies_of_a_production_nic_follow_from_its_network(size: int) -> Non
 def ping_pong(size: int) -> Workload:
     """ib_write_lat: one queue pair, nearly idle, messages of at most 220 bytes inside the work request."""
     return Workload(messages=(size,), mtu=1024, max_inline_data=220, mr_bytes=1 << 20, offered_bps=10**6)
+
+
+SIZES, LOADS, BATCHES = (64, 256, 1024, 16384), (10**10, 4 * 10**10, 10**11, 15 * 10**10), (1, 4, 16)
+PLAIN = st.builds(
+    lambda size, bps, batch, transport: Workload(
+        qp_type=transport,
+        opcode=Opcode.SEND,
+        qps=16,
+        messages=(size,),
+        send_wq_depth=4096,
+        offered_bps=bps,
+        wqe_batch=batch,
+    ),
+    st.sampled_from(SIZES[:3]),
+    st.sampled_from(LOADS),
+    st.sampled_from(BATCHES),
+    st.sampled_from([QpType.UD, QpType.RC]),
+)
+
+
+@settings(max_examples=200)
+@given(HEALTHY, PLAIN)
+def test_latencies_of_plain_traffic_lie_in_their_brackets(subsystem: Subsystem, own: Workload) -> None:
+    """Near a limit of messages or doorbells, too, which shorter messages and smaller batches are nearer to."""
+
+    def measured(plain: Workload) -> Latency | None:
+        state = evaluate(subsystem, plain)
+        carried = state.forth.sent >= 0.98 * plain.offered_bps / 8 / plain.messages[0]
+        found = latencies(subsystem, state).forth
+        return Latency(*found.completion) if found and carried else None
+
+    others = [own.with_(messages=(a,), offered_bps=b, wqe_batch=c) for a, b, c in product(SIZES, LOADS, BATCHES)]
+    here = measured(own)
+    known = [(other, there) for other in others if (there := measured(other)) is not None]
+    between = latencies_of(own, known)
+    if here is not None:
+        assert between.low is not None
+        assert between.high is not None
+        least, most = between.low.p99_seconds or math.inf, between.high.p99_seconds or 0.0
+        assert least / 1.1 <= (here.p99_seconds or 0.0) <= 1.1 * most
 
 
 LIGHT = Workload(qps=64, messages=(4096,), offered_bps=10 * 10**9)
