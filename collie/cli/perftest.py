@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import click
@@ -22,6 +20,7 @@ from collie.errors import UsageError
 from collie.perftest.table import Row, report, sizes_of
 from collie.ports import Measured
 from collie.report.json.objects import render_measures, with_safety
+from collie.report.quantities import victim_kept
 from collie.report.terminal.summary import failure_lines, styled, verdict_lines, victim_lines
 from collie.wiring import ADAPTERS
 
@@ -81,18 +80,16 @@ def _row(judged: JudgedRun) -> Row | None:
 def _verdicts(judged: list[JudgedRun]) -> list[Any]:
     """Return the verdict of a single run, or those of the sizes that are not normal."""
     if len(judged) == 1:
-        return [*verdict_lines(judged[0].verdict), *failure_lines(judged[0].result), *_victim(judged[0])]
+        result = judged[0].result
+        kept = victim_lines(result.measurement) if isinstance(result, Measured) else ()
+        return [*verdict_lines(judged[0].verdict), *failure_lines(result), *kept]
     lines: list[Any] = []
     for each in judged:
         size = f"{max(each.workload.messages)} bytes:"
-        lines += [f"{size} {line}" for line in islice(_victim(each), 1)]
+        if isinstance(each.result, Measured) and (victim := each.result.measurement.victim) is not None:
+            lines.append(f"{size} the victim {victim_kept(victim)}")
         if each.verdict is None or not each.verdict.is_normal:
             lines += [size, *verdict_lines(each.verdict), *failure_lines(each.result)]
     if all(each.verdict is not None and each.verdict.is_normal for each in judged):
         lines.append("normal at every size")
     return lines
-
-
-def _victim(judged: JudgedRun) -> Iterator[str]:
-    if isinstance(judged.result, Measured):
-        yield from victim_lines(judged.result.measurement)

@@ -10,11 +10,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collie.store.sqlite import SqliteStore
+from collie.testing.store_suite import ANOMALY, HEADER
 from tests.command import ARGV, answer, collie, process
 from tests.integration.signals import heed_interrupts
 from tests.support.command_lines import SEARCH, without_wall_time
@@ -260,6 +263,7 @@ def test_no_output_makes_a_directory(searched: tuple[Path, dict[str, Any]], comm
         (["search", "--set", "firmware=22.31", "--set", "firmware=22.28"], 2, "firmware has another value already"),
         (["search", "--set", "firmware"], 2, "is not KEY=VALUE"),
         (["search", "--set", "warp=9"], 2, "warp"),
+        (["search", "--campaign", ""], 2, "it is empty; name a directory"),
         (["search", "--hosts", "absent.yaml"], 2, "absent.yaml"),
         (["search", "--hosts", "absent.yaml", "--subsystem", "F"], 2, "give one of them"),
         (["search", "--hosts", "absent.yaml", "--noise", "0"], 2, "--noise is for a simulated subsystem"),
@@ -407,3 +411,14 @@ def test_controls_without_a_condition_are_not_passed_over_in_silence(tmp_path: P
     for each in found:
         done = collie("reproduce", f"short/{each['id']}", "--repeat", "1", "--controls", cwd=tmp_path)
         assert ("there are no controls" in done.stderr) == (not each["features"])
+        assert "measured on simulated subsystem F\n" in done.stdout
+
+
+def test_a_known_campaign_names_what_is_not_known_from_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with SqliteStore.create(tmp_path / "known", HEADER) as store:
+        for name, complete, same_as in (("a1", True, None), ("a2", False, None), ("a3", False, "a1")):
+            store.add_anomaly(replace(ANOMALY, id=name, complete=complete, same_as=same_as))
+    answer("search", "--known", "known", "--budget", "3runs", "--campaign", "next", cwd=tmp_path)
+    assert [text for text in caplog.messages if "--known" in text] == [
+        f"--known {tmp_path / 'known'}: not explained to the end, so they can be found anew: a2"
+    ]

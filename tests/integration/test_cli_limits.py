@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,14 @@ def test_a_storm_beyond_its_limit_is_stopped_and_is_an_anomaly(tmp_path: Path) -
     assert measured["verdict"]["symptom"] == "pause"
     assert measured["safety"]["stopped_runs"] == 1
     assert measured["safety"]["queue_pairs_left"] == {}
+
+
+def test_a_search_whose_runs_were_mostly_stopped_does_not_read_like_a_clean_one(tmp_path: Path) -> None:
+    words = ["search", "--subsystem", "F", "--seed", "3", "--budget", "15runs"]
+    stopped = collie(*words, "--max-rate", "1Gbit", "--campaign", "slow", cwd=tmp_path).stdout
+    assert re.search(r"stopped at a safety limit: \d+ of \d+ measured runs\. Only pause is judged", stopped)
+    assert "look further" not in stopped, "more of the same runs find nothing"
+    assert "safety limit" not in collie(*words, "--max-rate", "900Gbit", "--campaign", "fast", cwd=tmp_path).stdout
 
 
 def test_a_spent_pause_budget_ends_a_search_that_can_go_on(tmp_path: Path) -> None:

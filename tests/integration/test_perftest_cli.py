@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,15 @@ def test_all_sizes_run_in_order_and_end_where_the_transport_does(capsys: pytest.
     assert "keeps no queue full" in capsys.readouterr().err
     assert run(["perftest", "ib_write_bw -a '"]) == 2
     assert "No closing quotation in perftest line" in capsys.readouterr().err
+
+
+def test_what_the_victim_beside_a_command_line_keeps_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["perftest", "ib_write_bw -q 64 -s 65536", "--victim", "--subsystem", "F"]) == 0
+    assert re.search(r"^victim  keeps .* alone: \d+% lost$", capsys.readouterr().out, re.MULTILINE)
+    assert run(["perftest", "ib_send_bw -a -c UD", "--victim", "--subsystem", "F"]) == 0
+    text = capsys.readouterr().out
+    assert len(re.findall(r"^\d+ bytes: the victim keeps ", text, re.MULTILINE)) > 5
+    assert text.endswith("normal at every size\n")
 
 
 def test_a_command_line_need_not_be_quoted(

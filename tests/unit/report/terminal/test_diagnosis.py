@@ -35,6 +35,17 @@ def test_what_cures_helps_and_does_nothing_are_told_apart() -> None:
     assert "tried, and could not be judged: memory" in text
 
 
+def test_a_dimension_that_helps_most_is_not_said_to_hardly_help() -> None:
+    """Once it has changed, changing it further is tried as well."""
+    found, _ = diagnosed(SPACE.base.with_(qps=512, sge_count=4), Planted(at_least(qps=64), severity=0.8))
+    (cure,) = (each for each in found.changes if each.cures)
+    useless = next(each for each in found.changes if each.dimension != cure.dimension)
+    changes = (replace(useless, dimension=cure.dimension), useless)
+    text = lines(replace(found, kept=(cure,), changes=changes, advised=None))
+    (line,) = (each for each in text if each.startswith("hardly helps, if at all: "))
+    assert line == f"hardly helps, if at all: {useless.dimension}"
+
+
 def test_every_difference_in_the_headline_is_accounted_for() -> None:
     """The plain sibling may differ where the space has no plainer value, and an application keeps some."""
     found, _ = diagnosed(SPACE.base.with_(loopback=True, mtu=1024), Planted(LOOPBACK))

@@ -17,7 +17,7 @@ from collie.campaign.single_run import JudgedRun
 from collie.campaign.summary import Summary, Unconfirmed
 from collie.cli.main import cli
 from collie.detect.bounds import UNBOUNDED
-from collie.detect.measurement import GeneratorHealth
+from collie.detect.measurement import GeneratorHealth, Victim
 from collie.detect.reading import RunReading
 from collie.detect.symptom import Outcome, Received, Symptom, Verdict
 from collie.inventory.fingerprint import Fingerprint, compare
@@ -53,6 +53,16 @@ def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None
         in lines
     )
     assert "\x1b" not in text
+
+
+def test_what_the_victim_beside_an_anomaly_keeps_is_told(summary: Summary) -> None:
+    first, second = summary.anomalies
+    lines = render_summary(HEADER, summary, 1.0, victims={second.id: Victim(8e9, 6e9)}).splitlines()
+    keeps = "    the victim keeps 6 Gbit/s of 8 Gbit/s alone: 25% lost"
+    assert lines.count(keeps) == 1
+    assert lines.index(keeps) > lines.index(f"    {second.sentence}") > lines.index(f"    {first.sentence}")
+    held_up = replace(summary, anomalies=(replace(first, symptom=Symptom.VICTIM_LOSS),))
+    assert keeps not in render_summary(HEADER, held_up, 1.0, victims={first.id: Victim(8e9, 6e9)}), "it is its figure"
 
 
 def test_what_is_joined_is_counted_beside_its_cause(summary: Summary) -> None:
