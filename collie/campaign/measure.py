@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Sequence
 from itertools import cycle, islice
-from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
 from collie.campaign.judgement import Judgement
-from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, PhaseOf, RunRequest, alone
+from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, PhaseOf, RunRequest, T, alone
 from collie.campaign.observations import LostHost
 from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
@@ -39,8 +38,6 @@ from collie.ports import (
 )
 from collie.workloads.setup import made_for_all, misfit
 from collie.workloads.workload import Workload
-
-T = TypeVar("T")
 
 QUALIFY = "qualify"
 """Purpose of runs that compare or check pairs."""
@@ -164,14 +161,11 @@ class Measurer:
         """Measure the plain siblings that the verdicts on several runs depend on, as phases where they fit."""
 
         def needed() -> dict[Workload, Workload]:
-            """Return a workload for each sibling that a verdict still depends on."""
-            measured = [
-                (each.workload, each.result.measurement) for each in records if isinstance(each.result, Measured)
-            ]
             return {
-                self._bounds.sibling(w): w
-                for w, reading in measured
-                if self.judgement.judged(w, reading, "search") is None
+                self._bounds.sibling(each.workload): each.workload
+                for each in records
+                if isinstance(each.result, Measured)
+                and self.judgement.judged(each.workload, each.result.measurement, "search") is None
             }
 
         siblings = list(needed())
@@ -328,6 +322,14 @@ class Measurer:
             self.sick.append(sick._replace(verdict=self.judgement.with_signature(sick.verdict, sick.measurement)))
 
     async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
+        verdict = await self._by_sibling(lane, workload, measurement, purpose)
+        plain = self._bounds.unbatched(workload)
+        if verdict.symptom is Symptom.LOW_THROUGHPUT and plain is not None and not self._bounds.settled(plain):
+            await self.measuring_sibling(lane, plain)
+            return self.judgement.settled(workload, measurement)
+        return verdict
+
+    async def _by_sibling(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         if (verdict := self.judgement.judged(workload, measurement, purpose)) is not None:
             return verdict
         if purpose in _EXPLAINING and self._phases > 1 and self._thresholds.loss_of is Loss.OF_WORKLOAD:

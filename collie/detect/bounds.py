@@ -38,7 +38,7 @@ from collie.detect.brackets import latencies_of, range_of
 from collie.detect.links import LinkLatency
 from collie.detect.measurement import Latency
 from collie.detect.plain import curve_of, plain_workloads, remembered_siblings
-from collie.workloads.plan import shares, streams
+from collie.workloads.plan import packets_per_byte, shares, streams
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Opcode, QpType, Workload, reader
 
@@ -96,19 +96,6 @@ UNBOUNDED = Bound(math.inf, math.inf, "specification")
 
 NOTHING_EXPECTED = Bound(0.0, 0.0, "specification", victim_bps=0.0)
 """A bound that any throughput reaches."""
-
-
-def packets(message_bytes: int, mtu: int) -> int:
-    """Packets of one message."""
-    return max(1, math.ceil(message_bytes / mtu))
-
-
-def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
-    """Packets per payload byte over all messages, or over those whose payload one host receives."""
-    sizes: Sequence[int] = workload.payloads
-    if sink is not None and workload.more_opcodes:
-        sizes = [size for stream in streams(workload) if stream.sink == sink for size in stream.payloads]
-    return sum(packets(size, workload.mtu) for size in sizes) / sum(sizes)
 
 
 def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
@@ -234,7 +221,8 @@ class Bounds:
     def ceiling(self, workload: Workload) -> Bound:
         """Return the bound that costs no run."""
         specified, calibrated = self._specification(workload), self.calibration.bound(workload)
-        if calibrated is None or (math.isfinite(specified.bps) and self._is_own_ceiling(workload)):
+        repeats_slowness = self.is_outpaced(workload) or workload in self._plain
+        if calibrated is None or (math.isfinite(specified.bps) and repeats_slowness):
             return specified
         return self._capped(workload, calibrated)
 
@@ -245,10 +233,6 @@ class Bounds:
             return specified
         offered = at_own_mtu(workload, float(workload.offered_bps * workload.partners), "offered load")
         return specified.capped(offered)
-
-    def _is_own_ceiling(self, workload: Workload) -> bool:
-        """Whether calibration only repeats what can be slow: the plain workload, or outpaced traffic."""
-        return self.is_outpaced(workload) or workload in self._plain
 
     def learn(self, sibling: Workload, measured: Mapping[str, Bound]) -> None:
         """Add one run of a sibling, at the busiest of its ports."""
@@ -319,6 +303,15 @@ class Bounds:
             _middle(each.p999_seconds for each in known),
         )
 
+    def unbatched(self, workload: Workload) -> Workload | None:
+        """Return the workload with plain batches, if its sibling bounds throughput, too.
+
+        At an offered load a sibling keeps the batch for its latency, and can be faster than plain traffic.
+        """
+        if self._space is None or not workload.offered_bps or workload.wqe_batch <= self._space.base.wqe_batch:
+            return None
+        return workload.with_(wqe_batch=self._space.base.wqe_batch)
+
     def _is_deep(self, workload: Workload) -> bool:
         """Whether a workload's sibling can carry what the plain workload carries."""
         sibling, base = self.sibling(workload), self._plain[0]
@@ -380,6 +373,10 @@ class Bounds:
         if math.isinf(specified.pps):
             seen = max(self.calibration.packet_rate, self._packet_rate)
             specified = Bound(specified.bps, seen or math.inf, specified.source)
+        plain = self.unbatched(workload)
+        if plain is not None and self.sibling(plain) in self._siblings.keys() - self._distrusted:
+            runs = self._siblings[self.sibling(plain)]
+            bound = bound.capped(at_own_mtu(workload, _median(runs), "plain sibling"))
         return bound.capped(specified)
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collie.counters.catalog import SOFTWARE_DRIVERS
-from collie.detect.bounds import Bound, packets_per_byte
+from collie.detect.bounds import Bound
 from collie.errors import TestbedError
 from collie.inventory.hosts import UNSPECIFIED, Host, HostSpecification
 from collie.plain import Codec, Shape
+from collie.workloads.plan import packets_per_byte
 from collie.workloads.workload import Workload
 
 _VOLATILE = frozenset({"id", "ok", "clock", "pid", "memory_available_bytes", "protocol"})

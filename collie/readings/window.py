@@ -14,7 +14,6 @@ from itertools import pairwise
 
 from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog, CounterKind, Role
 from collie.counters.series import rates_at
-from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.readings import control_verbs, victim as victims
 from collie.readings.counter_sanity import LINK_DOWN, StalledCounter, link_change, stalled_counters, void_reasons
@@ -27,7 +26,7 @@ from collie.readings.rate_stability import is_settled
 from collie.readings.ratios import loss_ratio, repeat_ratio, rnr_ratio, total
 from collie.readings.recording import Recording, Timeline, between, samples_of
 from collie.readings.samples import AgentSample, counter_rates, names_in, present, snapshot
-from collie.workloads.plan import Flow, flows, sinks, streams
+from collie.workloads.plan import Flow, flows, packets_per_byte, sinks, streams
 from collie.workloads.units import format_count
 from collie.workloads.workload import Workload
 

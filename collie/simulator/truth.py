@@ -193,7 +193,8 @@ class _Reference:
 
     def bounds(self, workloads: Sequence[Workload]) -> list[Bound]:
         """Return the bound of each workload."""
-        siblings = {self._bounds.sibling(workload) for workload in workloads if not self._bounds.known(workload)}
+        needed = [*workloads, *(each for each in map(self._bounds.unbatched, workloads) if each is not None)]
+        siblings = {self._bounds.sibling(workload) for workload in needed if not self._bounds.known(workload)}
         if siblings:
             self._learn(list(siblings))
         return [self._bounds.tightest(workload) for workload in workloads]

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
-from collie.detect.bounds import Bound, packets_per_byte
+from collie.detect.bounds import Bound
 from collie.detect.measurement import (
     GeneratorHealth,
     HostMeasurement,
@@ -25,7 +25,7 @@ from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.workloads.feature import Mfs
-from collie.workloads.plan import flows, hosts, shares, sinks
+from collie.workloads.plan import flows, hosts, packets_per_byte, shares, sinks
 from collie.workloads.pruning import Capabilities
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.workloads.workload import Direction, Opcode, Workload
@@ -148,3 +149,16 @@ def shares(workload: Workload) -> Mapping[str, float]:
         if not stream.flow.is_loopback:
             feeding[stream.sink].add(stream.source)
     return {sink: 1.0 / sum(other == sources for other in feeding.values()) for sink, sources in feeding.items()}
+
+
+def _packets(message_bytes: int, mtu: int) -> int:
+    """Packets of one message."""
+    return max(1, math.ceil(message_bytes / mtu))
+
+
+def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
+    """Packets per payload byte over all messages, or over those whose payload one host receives."""
+    sizes: Sequence[int] = workload.payloads
+    if sink is not None and workload.more_opcodes:
+        sizes = [size for stream in streams(workload) if stream.sink == sink for size in stream.payloads]
+    return sum(_packets(size, workload.mtu) for size in sizes) / sum(sizes)

@@ -422,3 +422,14 @@ def test_a_known_campaign_names_what_is_not_known_from_it(tmp_path: Path, caplog
     assert [text for text in caplog.messages if "--known" in text] == [
         f"--known {tmp_path / 'known'}: not explained to the end, so they can be found anew: a2"
     ]
+
+
+def test_a_batch_that_makes_plain_traffic_faster_than_plain_makes_no_other_traffic_slow(tmp_path: Path) -> None:
+    """Two short work requests are fetched at once, one with 16 entries alone: as fast as plain traffic, posted singly."""
+    (tmp_path / "lists.yaml").write_text(
+        "{qps: 1, messages: [64], sge_count: 16, wqe_batch: 2, send_wq_depth: 32, offered_bps: 20Gbit}\n"
+    )
+    words = ["measure", "lists.yaml", "--space", "offered-load", "--subsystem", "F-healthy"]
+    judged = answer(*words, cwd=tmp_path)
+    assert judged["verdict"]["outcome"] == "normal"
+    assert judged["measurement"]["hosts"][1]["delivered_bps"] < 4e9

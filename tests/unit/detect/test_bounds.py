@@ -60,6 +60,22 @@ def test_a_sibling_posts_as_many_messages_at_once_only_at_an_offered_load() -> N
     assert plain_sibling(Workload(wqe_batch=32), SPACE).wqe_batch == 1
 
 
+def test_plain_batches_bound_the_throughput_at_an_offered_load_and_not_the_latency() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    workload = Workload(messages=(64,), sge_count=16, wqe_batch=2, offered_bps=20 * 10**9)
+    single = bounds.unbatched(workload)
+    assert single == workload.with_(wqe_batch=1)
+    assert bounds.unbatched(single) is None
+    assert bounds.unbatched(workload.with_(offered_bps=0)) is None
+    bounds.learn(bounds.sibling(workload), {"b": Bound(19.9e9, 39e6, "plain sibling", latency=Latency(2e-6, 5e-6))})
+    assert bounds.tightest(workload).bps == pytest.approx(19.9e9)
+    bounds.learn(bounds.sibling(single), {"b": Bound(3e9, 6e6, "plain sibling")})
+    assert bounds.tightest(workload).bps == pytest.approx(3e9)
+    assert bounds.tightest(workload).latency == Latency(2e-6, 5e-6)
+    bounds.distrust(bounds.sibling(single))
+    assert bounds.tightest(workload).bps == pytest.approx(19.9e9)
+
+
 def test_no_port_delivers_more_than_it_is_offered() -> None:
     bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
     assert bounds.ceiling(Workload(offered_bps=10**10)).name == "offered load"
