@@ -7,7 +7,7 @@ and bytes outstanding, at most 16 queue pairs, and all else plain (ADR 0003).
 Rules.
 1. The *ceiling* costs no run. It is the specification, or the calibration where that is lower.
 2. Only a workload below its ceiling needs its plain sibling measured. The bound is then the median of the sibling's
-   runs.
+   runs. At an offered load the sibling has the workload's batch, and that with plain batches bounds throughput, too.
 3. A sibling that is itself anomalous is *distrusted* and bounds nothing. Its relatives with fewer or more bytes in
    flight (`Bounds.bracket`) decide, or no bound is known. The specification is no substitute: healthy plain traffic of
    short messages can stay far below it.

@@ -425,7 +425,7 @@ def test_a_known_campaign_names_what_is_not_known_from_it(tmp_path: Path, caplog
 
 
 def test_a_batch_that_makes_plain_traffic_faster_than_plain_makes_no_other_traffic_slow(tmp_path: Path) -> None:
-    """Two short work requests are fetched at once, one with 16 entries alone: as fast as plain traffic, posted singly."""
+    """Two short work requests are fetched at once, one with 16 entries alone, which is as fast as plain traffic."""
     (tmp_path / "lists.yaml").write_text(
         "{qps: 1, messages: [64], sge_count: 16, wqe_batch: 2, send_wq_depth: 32, offered_bps: 20Gbit}\n"
     )

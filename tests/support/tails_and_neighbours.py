@@ -28,7 +28,7 @@ Searches of the space `offered-load` on subsystems with planted delays, which co
 """,
     "healthy": """## Nothing is late
 
-The same search on a subsystem without a cause. Each anomaly would be false.
+The same search on a subsystem without a cause. An anomaly is false if the noiseless model of its workload is normal.
 
 """,
     "isolate": """## Which resource lets one tenant hold up another
