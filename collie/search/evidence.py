@@ -163,7 +163,8 @@ class Evidence:
         # One candidate at a time, because all differences at once do not fit the caches.
         distances = np.array([np.abs(observed - candidate.place).sum(axis=1) for candidate in candidates])
         near = np.exp(-_NEARNESS * distances)
-        return np.asarray((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_PRIOR))
+        # Rounded, so that a tie between candidates stays one whatever the order in which this CPU adds.
+        return np.asarray(((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_PRIOR)).round(9))
 
     def simplest(self, mfs: Mfs | None = None) -> Workload:
         """Return the plainest workload that usually reproduces the anomaly, inside a set if possible."""

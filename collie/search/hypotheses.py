@@ -42,6 +42,7 @@ _SWEEPS = 3
 _SURPRISE = 0.2
 """Mean likelihood, relative to the best, below which a run triggers more sweeps."""
 _CLIMBS = 4
+_STEP = 2.0**-8
 
 
 class Hypotheses:
@@ -95,7 +96,7 @@ class Hypotheses:
     def best(self) -> tuple[int, ...]:
         """Return the most probable explanation found by hill climbing: an index for each limit."""
         self._sweep([1.0] * _CLIMBS, climb=True)
-        prior = sum(limit.log_prior[self._chosen[:, index]] for index, limit in enumerate(self._limits))
+        prior = sum(in_steps(limit.log_prior)[self._chosen[:, index]] for index, limit in enumerate(self._limits))
         score = prior + self.inside(self._points) @ self._gains(self._weights)
         return tuple(int(index) for index in self._chosen[int(np.argmax(score))])
 
@@ -103,7 +104,7 @@ class Hypotheses:
         """Return the logarithmic likelihood ratio of each run, inside against outside."""
         shows = np.log(self.show_rate / self._stray_rate)
         healthy = np.log((1.0 - self._stray_rate) / (1.0 - self.show_rate))
-        return np.asarray(np.where(weights > 0, shows, healthy) * weights)
+        return in_steps(weights * np.where(weights > 0, shows, healthy))
 
     def _sweep(self, heats: Sequence[float], *, climb: bool = False) -> None:
         """Redraw every limit of every hypothesis, once for each weight of the evidence.
@@ -119,7 +120,7 @@ class Hypotheses:
         failed = failing.sum(axis=0, dtype=np.int8)
         evidence = self._gains(self._weights)
         for heat in heats:
-            gains = (heat * evidence).astype(np.float32)[:, None]
+            gains = in_steps(heat * evidence).astype(np.float32)[:, None]
             for index in self._rng.permutation(len(self._limits)).tolist():
                 limit = self._limits[index]
                 others_hold = (failed == failing[index]).astype(np.float32)
@@ -133,6 +134,15 @@ class Hypotheses:
                 failed -= failing[index]
                 failing[index] = below[index][picked]
                 failed += failing[index]
+
+
+def in_steps(values: Floats) -> Floats:
+    """Round logarithmic likelihood ratios to 1/256, so that float32 adds them without an error up to a sum of 65,536.
+
+    A linear algebra library adds in an order that depends on the CPU. If sums rounded, a seed would give another
+    campaign on another machine.
+    """
+    return np.asarray(np.round(values / _STEP) * _STEP)
 
 
 def entropy(chances: Floats) -> Floats:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
+from hypothesis import given, strategies as st
+
 from collie.content.spaces import load_space
+from collie.search.hypotheses import in_steps
 from collie.workloads.feature import Condition, Mfs, Op
 from tests.support.extractions import hypotheses
 
@@ -28,3 +32,12 @@ def test_without_any_healthy_run_nothing_is_a_condition() -> None:
     finding = SPACE.base.with_(qps=512)
     limits, left = hypotheses(finding, Mfs((Condition("qps", Op.AT_LEAST, 1),)), [])
     assert limits.conditions(left.best(), limits.coordinates(finding)[None]) == []
+
+
+@given(st.lists(st.floats(-8.0, 8.0), min_size=1, max_size=600), st.randoms(use_true_random=False))
+def test_the_sum_of_the_evidence_does_not_depend_on_the_order_of_addition(gains: list[float], rng: Random) -> None:
+    """The order depends on the CPU, and a seed gives the same campaign on each."""
+    steps = in_steps(np.array(gains)).astype(np.float32)
+    other = steps[rng.sample(range(len(steps)), len(steps))]
+    assert np.abs(steps - gains).max() <= 1 / 512
+    assert np.add.accumulate(steps)[-1] == np.add.accumulate(other)[-1]
