@@ -13,5 +13,12 @@ def awaits_explanation(anomaly: Anomaly) -> bool:
 
 
 def worst_first(anomalies: Iterable[Anomaly]) -> list[Anomaly]:
-    """Return anomalies by severity, the worst first, and those without an explanation last."""
-    return sorted(anomalies, key=lambda anomaly: (awaits_explanation(anomaly), -anomaly.severity))
+    """Return the worst anomaly first. Those not explained to the end follow, and those without any explanation are last.
+
+    An anomaly that shows after other traffic only has no conditions to look for.
+    """
+
+    def place(anomaly: Anomaly) -> tuple[bool, bool, float]:
+        return awaits_explanation(anomaly), not anomaly.complete and not anomaly.history, -anomaly.severity
+
+    return sorted(anomalies, key=place)

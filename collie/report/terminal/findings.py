@@ -25,7 +25,7 @@ _MORE = 1.5
 
 
 def findings_table(causes: Sequence[Anomaly], width: int | None = None) -> Iterator[Text]:
-    """Yield a row for each anomaly, the worst first, and those without an explanation last.
+    """Yield a row for each anomaly, in the order of `worst_first`.
 
     With the `width` of a terminal, the last column is wrapped between words.
     """

@@ -114,19 +114,25 @@ def test_anomalies_have_the_order_of_the_terminal_and_are_numbered_by_it() -> No
         replace(one, id="a1", severity=0.2),
         replace(one, id="a2", severity=0.9, mfs=Mfs(()), complete=False),
         replace(one, id="a3", severity=0.7),
+        replace(one, id="a5", severity=0.95, complete=False),
         replace(one, id="a4", severity=0.95, same_as="a1"),
     ]
     for anomaly in anomalies:
         store.add_anomaly(anomaly)
     html = render_report(store, ReportContext(space=SPACE))
-    order = [row.plain.split()[0] for row in findings_table(anomalies[:3])][1:]
-    assert order == ["a3", "a1", "a2"]
+    order = [row.plain.split()[0] for row in findings_table(anomalies[:4])][1:]
+    assert order == ["a3", "a1", "a5", "a2"]
     assert _ranked(html) == list(enumerate(order, start=1))
-    assert re.findall(r'<span class="rank">(\d+)</span> (\w+)', html) == [("1", "a3"), ("2", "a1"), ("3", "a2")]
+    assert re.findall(r'<span class="rank">(\d+)</span> (\w+)', html) == [
+        ("1", "a3"),
+        ("2", "a1"),
+        ("3", "a5"),
+        ("4", "a2"),
+    ]
     text = Page(html).text
     assert (
         text.index("The worst that is explained is a3 .")
-        < text.index("2 of 3 anomalies explained")
+        < text.index("2 of 4 anomalies explained")
         < text.index("Where")
     )
     assert [mark["id"] for mark in json.loads(Page(html).data)["found"]] == order
