@@ -13,7 +13,7 @@ def awaits_explanation(anomaly: Anomaly) -> bool:
 
 
 def worst_first(anomalies: Iterable[Anomaly]) -> list[Anomaly]:
-    """Return the worst anomaly first. Those not explained to the end follow, and those without any explanation are last.
+    """Return the worst anomaly first. Those not explained to the end follow. Those without any explanation are last.
 
     An anomaly that shows after other traffic only has no conditions to look for.
     """
