@@ -13,6 +13,7 @@ from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.search.candidates import Candidates
 from collie.search.evidence import Evidence, weigh
+from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
 
 SPACE = load_space("nsdi22")
@@ -106,3 +107,10 @@ def test_a_workload_beyond_the_threshold_by_no_more_than_errors_is_not_the_simpl
 
     assert simplest(bare) == finding
     assert simplest(bare + 0.1) == simpler
+
+
+def test_the_runs_inside_a_set_count_with_those_that_were_healthy_before_the_first_probe() -> None:
+    finding = SPACE.base.with_(qps=512)
+    evidence = evidence_of(finding, [(finding.with_(qps=256), NORMAL), (finding.with_(qps=8), NORMAL)])
+    evidence.add(finding, anomalous(Symptom.PAUSE, ("misses", 5.0)))
+    assert evidence.trials(Mfs((Condition("qps", Op.AT_LEAST, 64),))) == (1, 2)

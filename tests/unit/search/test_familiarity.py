@@ -43,3 +43,7 @@ def test_conditions_and_counters_add_up() -> None:
     assert chance(both) < min(chance(INSIDE.with_(qps=512)), chance(INSIDE.with_(wqe_batch=8)))
     assert chance(both, STALLS) < chance(both)
     assert chance(INSIDE.with_(memory=Memory.DRAM, opcode=Opcode.READ)) < chance(INSIDE.with_(opcode=Opcode.READ))
+
+
+def test_a_workload_inside_with_other_counters_is_more_likely_another_cause() -> None:
+    assert chance(INSIDE, STALLS) < 0.5 < chance(INSIDE)

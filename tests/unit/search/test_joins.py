@@ -189,3 +189,10 @@ def test_nothing_that_is_free_stays_unplain_in_the_reduced_workload() -> None:
         assert reduced(alone, OUTER, SPACE) == alone
         assert OUTER.covers(alone)
         assert SPACE.allows(alone)
+
+
+def test_a_control_with_another_symptom_says_nothing_of_this_one() -> None:
+    late = replace(PAUSED, symptom=Symptom.LATENCY)
+    joined, asked = run(lambda w: PAUSED if OUTER.covers(w) else late)
+    assert joined.same
+    assert len(asked) == 3
