@@ -49,10 +49,8 @@ PACKAGES = ("detect", "search", "campaign", "readings", "fleet", "advise")
 TESTS = ("tests/unit", "tests/property")
 ELSEWHERE = tuple(f"tests/unit/{name}" for name in ("agent", "benchmarks", "lab", "ssh"))
 """Tests of code that uses none of the packages. They would only lengthen the first step."""
-TEST_SECONDS = 20.0
-"""Of the tests of one mutant together, as measured without one: the quickest are chosen."""
-DEADLINE_SECONDS = 60.0
-"""A mutant that runs longer counts as detected."""
+DEADLINE = 3.0
+"""A mutant whose tests run longer than this many times what they may take counts as detected."""
 
 
 class SwapExtremes(Operator):
@@ -191,8 +189,11 @@ class QuickTests:
             known.write_text(json.dumps(_measure(tree, tests)))
         return cls(*json.loads(known.read_text()))
 
-    def of(self, mutant: Mutant, source: str) -> list[str]:
-        """Return the tests that run a mutant's statement; those of its module if it runs at import."""
+    def of(self, mutant: Mutant, source: str, limit: float) -> list[str]:
+        """Return the tests that run a mutant's statement; those of its module if it runs at import.
+
+        Together they take at most `limit` seconds, as measured without a mutant: the quickest are chosen.
+        """
         by_line = self._covered.get(mutant.path, {})
         lines = _statement(ast.parse(source), mutant.line)
         chosen = by_line.values() if lines is None else [by_line.get(str(line), []) for line in lines]
@@ -204,7 +205,7 @@ class QuickTests:
         )
         total, kept = 0.0, []
         for name in order:
-            if total + self._seconds[name] <= TEST_SECONDS or not kept:
+            if total + self._seconds[name] <= limit or not kept:
                 total += self._seconds[name]
                 kept.append(name)
         return kept
@@ -280,7 +281,7 @@ def _run(argv: Sequence[str], tree: Path, seconds: float | None) -> tuple[int | 
             process.communicate()
 
 
-def judged(mutant: Mutant, tree: Path, tests: Sequence[str]) -> dict[str, object]:
+def judged(mutant: Mutant, tree: Path, tests: Sequence[str], deadline: float) -> dict[str, object]:
     """Run a mutant's tests, and put the file back."""
     file = tree / mutant.path
     source = file.read_text()
@@ -293,7 +294,7 @@ def judged(mutant: Mutant, tree: Path, tests: Sequence[str]) -> dict[str, object
     names.write_text("\n".join(tests))
     file.write_text(changed)
     try:
-        code, text = _run([*_PYTEST, f"@{names}"], tree, DEADLINE_SECONDS)
+        code, text = _run([*_PYTEST, f"@{names}"], tree, deadline)
     finally:
         file.write_text(source)
     fails_at_import = "ERROR collecting" in text
@@ -314,7 +315,7 @@ def _copy(commit: str, folder: Path) -> Path:
 
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Judge every mutant that has no result yet; return all results."""
+    """Judge every mutant that has no result yet, or survived fewer tests; return all results."""
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -332,14 +333,21 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         ]
         sources = {each.path: (first / each.path).read_text() for each in drawn}
 
+        def tests_of(mutant: Mutant) -> list[str]:
+            return quick.of(mutant, sources[mutant.path], options.test_seconds)
+
+        def is_open(mutant: Mutant) -> bool:
+            record = known.get(_key(asdict(mutant)))
+            return record is None or (record["outcome"] == "survived" and record["tests"] < len(tests_of(mutant)))
+
         def judge(mutant: Mutant) -> dict[str, object]:
             tree = trees.get()
             try:
-                return judged(mutant, tree, quick.of(mutant, sources[mutant.path]))
+                return judged(mutant, tree, tests_of(mutant), DEADLINE * options.test_seconds)
             finally:
                 trees.put(tree)
 
-        waiting = [each for each in drawn if _key(asdict(each)) not in known]
+        waiting = [each for each in drawn if is_open(each)]
         with results.open("a") as file:
             for record in pool.map(judge, waiting):
                 known[_key(record)] = record
@@ -359,6 +367,12 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=60, help="of each package")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--test-seconds",
+        type=float,
+        default=20.0,
+        help="of the tests of one mutant together; a second call with more judges the survivors again",
+    )
     parser.add_argument(
         "--tests", nargs="+", default=TESTS, help="where the quick tests are; each choice needs its own --folder"
     )
