@@ -57,6 +57,29 @@ def test_what_the_baseline_never_measured_is_inconclusive_and_not_new() -> None:
     assert changes(summary)["a1"] is Change.HEALTHY
 
 
+def test_what_did_not_show_again_is_as_surely_healthy_as_a_first_healthy_run() -> None:
+    class Once(FakeTestbed):
+        """Shows an anomaly in the first run of a workload."""
+
+        def measure(
+            self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+        ) -> RunResult:
+            self.planted = () if workload in self.measured else BOTH
+            return super().measure(workload, run, watch, on)
+
+    known = (replace(A1, kind=CaseOrigin.KNOWN),)
+    stray, healthy = (gate(testbed, None, known, budget=20)[0] for testbed in (Once(), FakeTestbed()))
+    (gone, sound) = (
+        next(result.comparison for result in summary.results if result.case.name == "a1")
+        for summary in (stray, healthy)
+    )
+    assert gone.change is sound.change is Change.HEALTHY
+    assert gone.reason.startswith("it did not show again: ")
+    assert gone.confidence == sound.confidence
+    assert gone.confidence is not None
+    assert gone.confidence < 1.0
+
+
 def test_what_could_not_be_confirmed_is_not_healthy() -> None:
     class Once(FakeTestbed):
         """Shows an anomaly once; after that its traffic fails to set up."""
@@ -71,3 +94,19 @@ def test_what_could_not_be_confirmed_is_not_healthy() -> None:
 
     summary, _ = gate(Once(BOTH), None, (replace(A1, kind=CaseOrigin.KNOWN),), budget=20)
     assert changes(summary)["a1"] is Change.INCONCLUSIVE
+
+
+def test_only_what_was_never_anomalous_on_record_and_is_asked_for_counts_as_healthy() -> None:
+    """So a workload that shows its anomaly now and then is no healthy neighbour."""
+    store, testbed = MemoryStore(HEADER), FakeTestbed()
+    measured = measurer(testbed, store)
+    other = A2.workload.with_(qps=64)
+    for planted in ((), BOTH):
+        testbed.planted = planted
+        measured.judged(A1.workload, "search")
+    testbed.planted = ()
+    for workload in (A2.workload, A2.workload, other):
+        measured.judged(workload, "search")
+    record = Record(store.runs())
+    assert record.healthy(lambda _workload: True) == {A2.workload: 2, other: 1}
+    assert record.healthy(lambda workload: workload == A2.workload) == {A2.workload: 2}
