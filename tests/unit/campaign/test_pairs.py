@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
 
-from collie.campaign.calibrate import plan
+from collie.campaign.budget import Budget
+from collie.campaign.calibrate import calibrate, plain_load, plan
 from collie.campaign.events import PairSetAside, RunFinished
+from collie.campaign.measure import Measurer
 from collie.campaign.pairs import unlike
+from collie.content.spaces import load_space
+from collie.detect.bounds import Bounds, Calibration
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.errors import TestbedError
 from collie.ports import RunResult, SetupFailed
 from collie.search.recipe import Recipe
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.setup import SetUp
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Opcode, Workload
 from tests.support.pairs import LATE, PLAIN, PLANTED, RANDOM, fakes, lanes, search
 from tests.support.planted import HEADER, LOOPBACK, MANY_SGES, SPACE
 
@@ -87,6 +93,22 @@ def test_of_two_halves_that_differ_the_slower_is_set_aside() -> None:
     bps = (10e9, 8.8e9, 10.1e9, 8.7e9)
     rates = {lane: {PLAIN: each} for lane, each in zip(lanes(fakes(4)), bps, strict=True)}
     assert [lane.name for lane in unlike(rates)] == ["pair 2", "pair 4"]
+
+
+@pytest.mark.parametrize(
+    ("bps", "slow"),
+    [
+        ((9.2e9, 10e9), ["pair 1"]),  # with the faster one, because the middle of two shows half of the difference
+        ((9.6e9, 10e9), []),
+        ((9.75e9, 10e9, 10.4e9, 10.4e9), []),  # with the middle of all four, which is slower than the faster half
+        ((9.6e9, 10e9, 10.4e9, 10.4e9), ["pair 1"]),
+    ],
+)
+def test_a_pair_is_compared_with_the_faster_of_two_and_with_the_middle_of_more(
+    bps: Sequence[float], slow: list[str]
+) -> None:
+    rates = {lane: {PLAIN: each} for lane, each in zip(lanes(fakes(len(bps))), bps, strict=True)}
+    assert [lane.name for lane in unlike(rates)] == slow
 
 
 def test_what_one_pair_alone_shows_is_no_anomaly_of_the_model() -> None:
@@ -169,6 +191,21 @@ def test_healthy_pairs_whose_rates_vary_are_seldom_set_aside() -> None:
             {lane: {each: 1e10 * rng.gauss(1, 0.08) for each in workloads} for lane in pairs} for _ in range(600)
         ]
         assert sum(bool(unlike(rates)) for rates in campaigns) <= 600 / 25
+
+
+def test_several_pairs_share_a_calibration_and_time_no_links() -> None:
+    """Each pair has links of its own."""
+    space = load_space("offered-load")
+    workloads, load = list(plan(space, (4096,), (Opcode.WRITE,))), plain_load(space)
+    for count, links in ((1, 1), (2, 0)):
+        testbeds = fakes(count, planted=(), noise=0.0)
+        bounds = Bounds(testbeds[0].specification, Calibration(), space)
+        measurer = Measurer(
+            testbeds[0], MemoryStore(HEADER), bounds, Thresholds(), Budget(), ListSink(), lanes=lanes(testbeds)
+        )
+        found = calibrate(measurer, workloads, 2, load)
+        assert (len(found.points), len(found.links)) == (len(workloads), links)
+        assert sum(testbed.runs for testbed in testbeds) == 2 * len(workloads) + 2 * links
 
 
 def test_pairs_are_compared_from_the_first_transport_to_the_last() -> None:
