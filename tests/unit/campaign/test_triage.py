@@ -11,6 +11,7 @@ from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Suspicion
 from collie.campaign.triage import Triage
 from collie.detect.bounds import Bounds, Calibration
+from collie.detect.symptom import Symptom
 from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.search.anomaly import KnownAnomalies
@@ -126,6 +127,17 @@ def test_an_explanation_that_was_contradicted_is_claimed_no_more_and_comes_next(
     assert (anomaly.complete, anomaly.mfs, anomaly.trials, anomaly.fresh_runs) == (False, Mfs(()), 0, 0)
     assert anomaly.revised[-1] == LOOPBACK
     assert not known.covers(INSIDE)
+    assert triage.due(1000, lambda _: False) is confirmed
+
+
+def test_an_explanation_that_was_contradicted_comes_before_what_waits_already() -> None:
+    triage, _, suspicion = explained(LOOPBACK, complete=True)
+    (confirmed,) = triage.with_set
+    other = replace(suspicion.verdict, symptom=Symptom.UNFAIRNESS)
+    triage.waiting.append(ConfirmedAnomaly(INSIDE, other, suspicion.measurement, replace(confirmed.anomaly, id="a2")))
+    assert triage.due(1000, lambda _: False) is None
+    triage.contradicted(confirmed)
+    triage.explain_next(confirmed)
     assert triage.due(1000, lambda _: False) is confirmed
 
 
