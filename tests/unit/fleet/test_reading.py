@@ -40,6 +40,11 @@ def test_the_window_ends_where_the_samples_of_a_host_do() -> None:
     assert len(read["h1"].samples["x"]) == len(read["h2"].samples["x"]) == 5
 
 
+def test_the_window_ends_with_the_samples_however_long_these_began_before() -> None:
+    read = _read(lambda _role, at: {"x": at}, a=13.0, b=13.0)
+    assert read["h1"].samples["x"] == (8.625, 9.625, 10.625, 11.625, 12.625)
+
+
 def test_what_is_known_late_counts_from_then_on() -> None:
     """So it is with what a driver refreshes once a second."""
     read = _read(lambda _role, at: {"x": None if at < 2.0 else 3.0}, a=5.5, b=5.5)
