@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from collie.campaign.proposals import Proposals
 from collie.search.anomaly import KnownAnomalies
-from collie.search.strategy import Answer
 from collie.testing.fakes import FakeTestbed
 from collie.workloads.setup import SetUp
-from collie.workloads.workload import Workload
 from tests.support.explained import explained_search
 from tests.support.planted import SPACE
+from tests.support.scripted import Scripted
 from tests.support.searches import RANDOM
 
 PLAIN = SPACE.base
 FITS, ELSEWHERE = PLAIN.with_(wqe_batch=8), PLAIN.with_(mtu=1024)
 
 
-@dataclass
-class Scripted:
-    """Proposes the given workloads, on a set-up as well."""
-
-    proposals: list[Workload]
-    driven: str | None = None
-    temperature: float | None = None
-    told: list[Workload] = field(default_factory=list)
-
-    def ask(self) -> Workload:
-        return self.proposals.pop(0)
-
-    def ask_on(self, _set_up: SetUp) -> Workload | None:
-        return self.ask() if self.proposals else None
-
-    def tell(self, workload: Workload, _answer: Answer) -> None:
-        self.told.append(workload)
-
-
 def test_a_proposal_that_does_not_fit_a_set_up_gets_one_of_its_own_next() -> None:
-    """It is not lost: the strategy waits for an answer to it."""
     triage = explained_search(FakeTestbed()).loop._triage
     proposals = Proposals(Scripted([FITS, ELSEWHERE]), SPACE, RANDOM, KnownAnomalies(()), triage)
     set_up = SetUp(PLAIN)

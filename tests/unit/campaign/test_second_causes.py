@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
@@ -21,13 +21,12 @@ from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.search.anomaly import Anomaly, KnownAnomalies, LikelySame
 from collie.search.second_cause import Floor
-from collie.search.strategy import Answer
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.setup import SetUp
 from collie.workloads.workload import QpType, Workload
 from tests.support.planted import HEADER, LOOPBACK, SPACE
+from tests.support.scripted import Scripted
 from tests.support.searches import RANDOM, search
 
 SGES = Mfs((Condition("sge_count", Op.AT_LEAST, 8),))
@@ -37,25 +36,6 @@ COVERED = SPACE.base.with_(loopback=True, qp_type=QpType.UC, sge_count=16, qps=6
 """Other transport, so that it is no sighting of the first while both await explanation."""
 AT_THE_END = replace(RANDOM, explain_after_sightings=1000)
 PAUSE = Symptom.PAUSE
-
-
-@dataclass
-class Scripted:
-    """Proposes the given workloads and then plain traffic."""
-
-    proposals: list[Workload]
-    driven: str | None = None
-    temperature: float | None = None
-    told: list[Workload] = field(default_factory=list)
-
-    def ask(self) -> Workload:
-        return self.proposals.pop(0) if self.proposals else SPACE.base
-
-    def ask_on(self, _set_up: SetUp) -> Workload | None:
-        return self.ask()
-
-    def tell(self, workload: Workload, _answer: Answer) -> None:
-        self.told.append(workload)
 
 
 class EveryState(MemoryStore):
