@@ -1,0 +1,71 @@
+"""The plain traffic that is measured for the verdict on a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from collie.campaign.budget import Budget
+from collie.campaign.measure import Measurer
+from collie.campaign.single_run import SingleRunSession
+from collie.content.spaces import load_space
+from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration
+from collie.detect.measurement import Measurement
+from collie.detect.plain import curve_of, plain_sibling
+from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Workload
+from tests.support.planted import HEADER, MANY_SGES, SPACE
+
+OFFERED = load_space("offered-load")
+SINGLY = Mfs((Condition("wqe_batch", Op.AT_MOST, 1),))
+
+
+def test_at_an_offered_load_what_plain_traffic_in_plain_batches_lacks_is_no_loss() -> None:
+    """Its batch lets a sibling carry more, so a workload that lacks throughput against it is compared with both."""
+    slow = tuple(Planted(mfs, Symptom.LOW_THROUGHPUT, 0.5) for mfs in (SINGLY, MANY_SGES))
+    batched = OFFERED.base.with_(sge_count=16, wqe_batch=16)
+    singly = plain_sibling(batched.with_(wqe_batch=1), OFFERED)
+    testbed = FakeTestbed(slow)
+    session = SingleRunSession(testbed, MemoryStore(HEADER), OFFERED, Thresholds(), Calibration(), ListSink())
+    for _ in range(2):
+        verdict = session.judge(batched).verdict
+        assert verdict is not None
+        assert verdict.is_normal
+    assert testbed.measured.count(singly) == 1
+    lone = FakeTestbed(slow[1:])
+    session = SingleRunSession(lone, MemoryStore(HEADER), OFFERED, Thresholds(), Calibration(), ListSink())
+    for _ in range(2):
+        verdict = session.judge(batched).verdict
+        assert verdict is not None
+        assert verdict.symptom is Symptom.LOW_THROUGHPUT
+    assert lone.measured.count(singly) == 1
+
+
+class Unsteady(FakeTestbed):
+    """Hosts without a data sheet whose plain traffic never holds one level, so that it bounds nothing."""
+
+    def specification(self, workload: Workload) -> Bound:
+        return UNBOUNDED
+
+    def _measurement(self, workload: Workload, displayed: Planted | None, rng: Random) -> Measurement:
+        return replace(FakeTestbed()._measurement(workload, displayed, rng), stable=workload.sge_count > 1)
+
+
+def test_a_curve_that_tells_nothing_is_measured_once() -> None:
+    """Each question of an explanation would repeat it, for tens of runs."""
+    testbed = Unsteady()
+    bounds = Bounds(testbed.specification, Calibration(), SPACE)
+    measurer = Measurer(testbed, MemoryStore(HEADER), bounds, Thresholds(), Budget(), ListSink(), phases=8)
+    lists = SPACE.base.with_(sge_count=2)
+    curve = curve_of(plain_sibling(lists, SPACE), SPACE)
+    for qps in (1, 2):
+        _, verdict = measurer.judged(lists.with_(qps=qps), "extract")
+        assert verdict is not None
+        assert verdict.is_inconclusive
+    once = [plain for plain in curve if plain not in {plain_sibling(lists.with_(qps=qps), SPACE) for qps in (1, 2)}]
+    assert len(once) > 4
+    assert {testbed.measured.count(plain) for plain in once} == {1}
