@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from collie.campaign.budget import Budget
-from collie.campaign.reproduce import Reproduced, planned, reproduce
+from collie.campaign.reproduce import CountersAtDiscovery, Reproduced, planned, reproduce
 from collie.campaign.single_run import Case
+from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
@@ -70,6 +73,28 @@ def test_its_controls_follow_the_same_phases_and_one_leaves_them_out() -> None:
     always = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(AFTER_CASE, repeat=3, controls=True)
     assert always.alone is not None
     assert always.explains(always.alone) is False
+
+
+RAISED = CountersAtDiscovery(Signature((("pressure", 3.0),)), Levels({"pressure": 1e-7, "elsewhere": 1e-7}))
+
+
+@pytest.mark.parametrize(
+    ("at_discovery", "kept"),
+    [
+        (RAISED, CountersAtDiscovery(RAISED.signature, Levels({"pressure": 1e-7}))),
+        (replace(RAISED, signature=Signature()), CountersAtDiscovery(Signature(), Levels({"pressure": 1e-7}))),
+        (replace(RAISED, signature=Signature((("elsewhere", 3.0),))), None),  # what was raised is not known here
+        (replace(RAISED, signature=Signature(), levels=Levels({"elsewhere": 1e-7})), None),
+    ],
+    ids=["raised", "nothing raised", "raised elsewhere", "no common counter"],
+)
+def test_counters_at_discovery_are_compared_as_far_as_this_device_has_them(
+    at_discovery: CountersAtDiscovery, kept: CountersAtDiscovery | None
+) -> None:
+    session = bench(FakeTestbed((Planted(MANY_SGES),)))
+    plan = planned(CASE.workload, MANY_SGES, SPACE)
+    found = reproduce(session._measurer, plan, Symptom.PAUSE, repeat=1, controls=False, at_discovery=at_discovery)
+    assert found.at_discovery == kept
 
 
 def test_a_budget_that_ends_before_the_last_control_leaves_it_out() -> None:
