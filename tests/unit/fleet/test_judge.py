@@ -127,6 +127,12 @@ def test_a_special_probe_points_at_its_component_only_by_what_runs_short() -> No
     assert component((SPECIAL, OTHER_SPECIAL), odd, "stalls", DELIVERED) == "receive buffer"
 
 
+def test_a_special_probe_whose_rate_fell_points_at_its_component() -> None:
+    """A gauge that moved in an earlier one tells of no shortage."""
+    odd = {("special", "level"): 2.0, ("other", DELIVERED): 0.7}
+    assert component((SPECIAL, OTHER_SPECIAL), odd, "level", DELIVERED) == "receive buffer"
+
+
 def test_a_counter_that_falls_is_neither_a_slow_answer_nor_a_shortage() -> None:
     slow = {("first", "rx_packets"): 0.1, (SLOWLY.name, "rx_packets"): 0.1}
     assert component((FIRST, SLOWLY), slow, "rx_packets") == "wire"
@@ -153,7 +159,7 @@ def slowed(factors: Sequence[float]) -> HostAssessment:
 
 
 def test_a_deviation_lasts_four_seconds_somewhere_in_the_window() -> None:
-    for begin in (0, 3, 6):
+    for begin in (0, 1, 3, 6):
         for lasting, is_odd in ((4, True), (3, False)):
             end = begin + lasting
             assert slowed([1.0] * begin + [0.5] * lasting + [1.0] * (SECONDS - end)).is_odd == is_odd
