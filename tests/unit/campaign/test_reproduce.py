@@ -9,12 +9,14 @@ import pytest
 from collie.campaign.budget import Budget
 from collie.campaign.reproduce import CountersAtDiscovery, Reproduced, planned, reproduce
 from collie.campaign.single_run import Case
+from collie.detect.measurement import Watch
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
+from collie.ports import Measured, RunResult
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
-from collie.workloads.workload import Opcode, QpType
+from collie.workloads.workload import Opcode, QpType, Workload
 from tests.support.planted import MANY_SGES, SPACE
 from tests.support.searches import CASE, bench
 
@@ -108,3 +110,20 @@ def test_a_budget_that_ends_before_the_last_control_leaves_it_out() -> None:
 def test_inconclusive_runs_leave_the_answer_open() -> None:
     testbed = FakeTestbed((Planted(MANY_SGES),), setup_failure_ratio=0.99)
     assert bench(testbed).reproduce(CASE, repeat=3, controls=False).answer is Reproduced.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("silent", "answer"), [(1, Reproduced.NO), (2, Reproduced.INCONCLUSIVE)])
+def test_more_than_a_third_of_inconclusive_runs_leaves_the_answer_open(silent: int, answer: Reproduced) -> None:
+    class Silent(FakeTestbed):
+        """Loses its link in the first runs of the anomaly."""
+
+        def measure(
+            self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None
+        ) -> RunResult:
+            result = super().measure(workload, run, watch, on)
+            if not isinstance(result, Measured) or not 0 < self.measured.count(CASE.workload) <= silent:
+                return result
+            return replace(result, measurement=replace(result.measurement, problems=("the link went down",)))
+
+    found = bench(Silent()).reproduce(CASE, repeat=5, controls=False)
+    assert (found.trial.inconclusive, found.answer) == (silent, answer)

@@ -51,6 +51,13 @@ def test_pause_within_any_second_counts_and_older_pause_does_not() -> None:
     assert stops(limits, (0.25, 0.4), (0.5, 0.3), (0.75, 0.2)) == [False, False, True]
 
 
+@pytest.mark.parametrize(("sent", "spent"), [(0.75, False), (1.0, True), (1.25, True)])
+def test_a_campaign_may_send_less_pause_than_its_budget(sent: float, spent: bool) -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    guard.account(LimitUsage(pause_seconds=sent))
+    assert guard.spent is spent
+
+
 def test_short_times_are_in_milliseconds() -> None:
     watch = Guard(SafetyLimits(0.001)).watch()
     assert watch is not None
