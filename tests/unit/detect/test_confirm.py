@@ -8,7 +8,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from collie.detect.confirm import Confirmation, Confirmed, Rule, confirm, false_chance, miss_chance, odds, rule
+from collie.detect.confirm import (
+    Confirmation,
+    Confirmed,
+    Reliability,
+    Rule,
+    confirm,
+    false_chance,
+    miss_chance,
+    odds,
+    rule,
+)
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.workloads.workload import Workload
 
@@ -139,3 +149,13 @@ def test_the_odds_sum_over_all_courses() -> None:
 def test_strays_as_frequent_as_the_anomalies_confirm_nothing_and_a_normal_run_ends_the_attempt(stray: float) -> None:
     assert odds(rule(POLICY, stray), 1.0).confirmed == 0.0
     assert odds(rule(POLICY, stray), 0.0).runs == 1.0
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.0, "under 0.1%"), (0.00099, "under 0.1%"), (0.001, "0.1%"), (0.025, "2.5%"), (0.28, "28%")]
+)
+def test_the_chances_of_a_campaign_are_stated_unless_they_are_tiny(share: float, words: str) -> None:
+    assert Reliability(60, 1, 0.025, share, share).sentence == (
+        f"1 of 60 runs looked anomalous and could not be confirmed; chance of a false anomaly: {words}, "
+        f"of missing one that was visited once and shows in 80% of its runs: {words}"
+    )

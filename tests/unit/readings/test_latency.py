@@ -107,6 +107,16 @@ def test_a_histogram_of_nothing_has_no_quantile() -> None:
     assert Histogram.of([]).interval(0.5) is None
 
 
+def test_the_durations_of_a_bucket_count_as_evenly_spread() -> None:
+    assert longest(1024) == 1088
+    assert Histogram((1024,), (4,)).quantile(0.5) == 1056
+
+
+def test_two_durations_are_enough_for_a_median_and_one_is_not() -> None:
+    assert Histogram((1024,), (2,)).quantile(0.5) == 1056
+    assert Histogram((1024,), (1,)).quantile(0.5) is None
+
+
 def test_what_a_host_must_not_send_is_left_out() -> None:
     assert Histogram.of([(-5, 3), (10, -2), (20, 1)]) == Histogram((20,), (1,))
     latency = latencies(Workload(), {"a": [sample(10.0, []), sample(12.0, [], open_gap=-5)]})["a-b"]
@@ -135,6 +145,13 @@ def test_the_latency_of_a_flow_is_that_of_the_window() -> None:
     assert latency.p99_interval is not None
     assert latency.p99_interval[0] <= 1.98e-3 <= latency.p99_interval[1]
     assert latency.p999_interval is None, "of 2000 values, the largest is below it in 13 % of all cases"
+
+
+def test_the_interval_of_a_quantile_is_stated_in_seconds() -> None:
+    durations = [10**6] * 5000
+    latency = latencies(Workload(), {"a": [sample(10.0, []), sample(12.0, durations)]})["a-b"]
+    for interval in (latency.median_interval, latency.p99_interval, latency.p999_interval):
+        assert interval == pytest.approx((1e-3, 1e-3), rel=0.07)
 
 
 @pytest.mark.parametrize(
