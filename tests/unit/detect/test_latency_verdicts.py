@@ -8,10 +8,10 @@ import pytest
 
 from collie.detect.bounds import Bound
 from collie.detect.judge import can_be_late, judge
-from collie.detect.measurement import GeneratorHealth, Latency, Measurement
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Latency, Measurement
 from collie.detect.symptom import Symptom, Verdict
 from collie.detect.thresholds import Thresholds
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Direction, Workload
 from tests.support.measurements import LINE, measurement
 
 LOAD = Workload(offered_bps=10 * 10**9)
@@ -123,3 +123,14 @@ def test_nothing_completes_for_long_is_a_stall() -> None:
         1.0,
         True,
     )
+
+
+BOTH_WAYS = Measurement((HostMeasurement("a", 95e9, 9.5e6), HostMeasurement("b", 95e9, 9.5e6)), 4.0)
+
+
+@pytest.mark.parametrize("worse", ["a-b", "b-a"])
+def test_a_stall_is_that_of_the_flow_that_stalls_longest(worse: str) -> None:
+    stalls = {flow: Latency(stall_seconds=2.0 if flow == worse else 0.6) for flow in ("a-b", "b-a")}
+    found = judge(Workload(direction=Direction.BIDIRECTIONAL), replace(BOTH_WAYS, latency=stalls), LINE, Thresholds())
+    assert (found.symptom, found.severity) == (Symptom.STALL, 0.5)
+    assert f"nothing completes on flow {worse} for 2 s, 50% of the window" in found.reason

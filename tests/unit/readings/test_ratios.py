@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
+from collie.readings.recording import Recording
+from collie.readings.window import measurement
 from collie.workloads.workload import Opcode, QpType, Workload
-from tests.support.recorded_runs import Bytes, at, b_with, believed, host, measure, steady
+from tests.support.recorded_runs import BEGAN, POLICY, Bytes, at, b_with, believed, host, measure, steady
 
 
 def test_pause_is_the_largest_share_of_time_over_the_priorities() -> None:
@@ -78,6 +80,18 @@ def test_a_sender_that_waits_for_credits_is_paused_by_its_receiver() -> None:
     assert measured.host("a").rx_pause_ratio == pytest.approx(0.2, rel=0.01)
     assert measured.host("a").tx_pause_ratio is None  # nobody sends to it
     assert measured.host("b").rx_pause_ratio == 0.0
+
+
+@pytest.mark.parametrize(("of_a", "of_c"), [(25e6, 5e6), (5e6, 25e6)])
+def test_a_receiver_pauses_for_as_long_as_the_sender_that_waits_most(of_a: float, of_c: float) -> None:
+    samples = {
+        "a": host(50.0, {"a-b/requester": steady(1e6)}, counters={"counters": {"wait": steady(of_a)}}),
+        "b": host(9000.0, {"a-b/responder": None, "c-b/responder": None}, counters={"counters": {"wait": at(0)}}),
+        "c": host(70.0, {"c-b/requester": steady(1e6)}, counters={"counters": {"wait": steady(of_c)}}),
+    }
+    catalog = Catalog("ib", (WAIT,)).on_link("InfiniBand", 8e9)
+    measured = measurement(Workload(requesters=2), Recording(samples, BEGAN), catalog, POLICY)
+    assert measured.host("b").tx_pause_ratio == pytest.approx(0.2, rel=0.01)
 
 
 def test_ethernet_has_no_credits() -> None:

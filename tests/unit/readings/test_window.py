@@ -179,3 +179,12 @@ def test_a_window_holds_four_refreshes_of_what_decides() -> None:
     slow = Catalog("slow", (replace(PAUSE_AT_3, refresh_seconds=1.0),))
     assert WindowPolicy().for_catalog(slow).window_seconds == 4.0
     assert WindowPolicy().for_catalog(RDMA) == WindowPolicy()
+
+
+def test_a_run_that_ends_before_its_warm_up_has_a_window_of_no_length() -> None:
+    a = host(50.0, {"a-b/requester": steady(1e6)}, samples=2)
+    b = host(9000.0, {"a-b/responder": None}, samples=2)
+    measured = measure(Workload(), a, b)
+    assert measured.window_seconds == 0.0
+    assert "host a sent 0 samples in the window" in measured.problems
+    assert not measured.stable
