@@ -202,6 +202,23 @@ def test_calibration_adds_the_costs_of_a_mix() -> None:
     assert calibration.bound(Workload(qp_type=QpType.UC)) is None
 
 
+def test_the_cost_of_the_longest_messages_grows_with_the_slope_between_the_two_largest_sizes() -> None:
+    costs = ((1000, 1e-3), (2000, 1e-3), (3000, 3e-3))
+    points = (CalibrationPoint(QpType.RC, Opcode.WRITE, size, size * 8 / seconds) for size, seconds in costs)
+    bound = Calibration(tuple(points)).bound(Workload(messages=(4000,)))
+    assert bound is not None
+    assert bound.bps == pytest.approx(4000 * 8 / 5e-3)
+
+
+def test_a_calibration_is_as_repeatable_as_the_worst_of_its_points() -> None:
+    """That of another opcode says nothing."""
+    spreads = ((Opcode.WRITE, 1024, 0.02), (Opcode.WRITE, 65536, 0.07), (Opcode.READ, 1024, 0.3))
+    points = (CalibrationPoint(QpType.RC, opcode, size, 90e9, spread) for opcode, size, spread in spreads)
+    bound = Calibration(tuple(points)).bound(ONE_WAY)
+    assert bound is not None
+    assert bound.name == "calibration (repeats within 7%)"
+
+
 def test_a_verdict_says_which_bound_decided() -> None:
     point = CalibrationPoint(QpType.RC, Opcode.WRITE, 65536, 90e9, spread=0.07)
     bounds = Bounds(lambda _workload: LINE, Calibration((point,), "2026-11-21"), SPACE)
@@ -306,6 +323,9 @@ def test_a_plain_workload_reaches_what_is_specified_less_the_deficit() -> None:
     bounds.learn(SPACE.base, reading(0.81 * LINE.bps))
     assert bounds.reaches(SPACE.base, 0.2)
     assert not bounds.reaches(SPACE.base, 0.18)
+    exactly = lined()
+    exactly.learn(SPACE.base, reading(0.5 * LINE.bps))
+    assert exactly.reaches(SPACE.base, 0.5), "it lacks no more than the deficit"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,22 @@ def test_a_list_is_bracketed_by_its_messages_and_by_its_mean() -> None:
     assert math.isclose(between.high, 85e9, rel_tol=0.01)
 
 
+def test_the_largest_size_measured_bounds_a_list_of_larger_messages() -> None:
+    """Longer messages carry no fewer bits/s: one of 8 KiB takes at most twice the time of 4 KiB."""
+    points = [(plain((size,), (8, 128)), bps) for size, bps in ((1024, 20e9), (4096, 50e9))]
+    own = plain((8192, 65536), (8, 128))
+    assert range_of(own, points).low == pytest.approx(50e9)
+    mixed = range_of(plain((1024, 8192), (8, 128)), points).low
+    assert mixed == pytest.approx(8 * 9216 / (8 * 1024 / 20e9 + 8 * 8192 / 50e9))
+
+
+def test_the_nearest_smaller_size_bounds_from_above() -> None:
+    """A message takes no less time than the largest of the shorter ones: 4 KiB at 100 Gbit/s is 328 ns."""
+    points = [(plain((size,), (8, 128)), bps) for size, bps in ((256, 20e9), (1024, 60e9), (4096, 100e9))]
+    assert range_of(plain((6144,), (8, 128)), points).high == pytest.approx(150e9)
+    assert range_of(plain((512,), (8, 128)), points[:1]).high == pytest.approx(40e9)
+
+
 @pytest.mark.parametrize("size", [64, 2048])
 def test_what_nothing_measured_tells_is_open(size: int) -> None:
     assert range_of(plain((size,), (8, 128)), []) == Range()
