@@ -249,6 +249,16 @@ def test_rule_keeps_its_share_and_finds_what_is_there(share: float, differ: floa
     assert 1 <= rule.agreeing <= rule.needed <= rule.pairs
 
 
+def test_one_pair_decides_where_hardly_any_differs_by_itself() -> None:
+    assert rule_for(0.05, 0.001, 0.0) == PairRule(needed=1, pairs=1, agreeing=1)
+
+
+def test_one_pair_that_agrees_ends_a_comparison_where_no_change_is_missed() -> None:
+    rule = rule_for(0.001, 0.02, 0.0)
+    assert rule.needed > 1
+    assert rule.agreeing == 1
+
+
 def test_a_share_that_no_rule_keeps_is_refused() -> None:
     with pytest.raises(UsageError, match="no comparison"):
         rule_for(1e-6, 0.5, 0.1)

@@ -49,6 +49,12 @@ def test_without_plain_traffic_it_is_compared_with_itself_alone() -> None:
     assert verdict(beside(60e9), None).symptom is Symptom.VICTIM_LOSS
 
 
+def test_a_victim_that_is_compared_with_nothing_loses_nothing() -> None:
+    found = verdict(replace(measurement(), victim=Victim(None, 60e9)), None)
+    assert found.is_normal
+    assert found.reason == "a plain flow keeps 60 Gbit/s beside the workload, 0 bit/s alone"
+
+
 def test_the_loss_of_the_workload_does_not_count() -> None:
     assert verdict(beside(60e9, measurement(10e9, 1e6, tx_pause=0.5)), 60e9).is_normal
 
