@@ -58,6 +58,13 @@ def test_only_what_is_missing_is_noted(mrs: float, qps: float, found: tuple[str,
     assert notes(BOTH, {"a": samples(2000, 100), "b": samples(mrs, qps)}) == found
 
 
+def test_a_rate_is_that_of_the_whole_window_however_long_it_is() -> None:
+    totals = EngineTotals(0, 0, 0, {}, 0)
+    window = [AgentSample(clock, engine=replace(totals, new_mrs=int(1000 * clock))) for clock in (10.0, 35.0)]
+    said = "host a registered and deregistered 1,000 regions a second, not 2,000 (new_mrs_per_second)"
+    assert notes(Workload(new_mrs_per_second=2000), {"a": window}) == (said,)
+
+
 def test_a_few_missing_ones_are_the_whole_numbers_of_a_short_window() -> None:
     slow = Workload(new_qps_per_second=5)
     assert notes(slow, {"a": samples(0, 3), "b": samples(0, 5)}) == ()

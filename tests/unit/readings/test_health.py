@@ -231,7 +231,7 @@ TOTALS = EngineTotals(1000, 100, 0, {}, 0, cpu_seconds=1.0, wait_seconds=1.0, qu
 
 
 def test_the_fill_of_the_queues_is_that_of_the_window() -> None:
-    later = replace(TOTALS, queue_outstanding=1000, queue_limit=1400)
+    later = replace(TOTALS, queue_outstanding=1600, queue_limit=2200)
     assert engines(TOTALS, later).queue_fill_ratio == pytest.approx(0.75)
     assert engines(TOTALS, TOTALS).queue_fill_ratio is None
 
