@@ -9,7 +9,7 @@ import pytest
 from collie.advise.box import Box, BoxRule, closest
 from collie.advise.check import check
 from collie.advise.effort import Effort
-from collie.advise.overlap import with_margin
+from collie.advise.overlap import Known, with_margin
 from collie.advise.solver import find
 from collie.app.checks import Collection
 from collie.content.spaces import load_space
@@ -169,6 +169,52 @@ def test_published_thresholds_are_given_a_margin_of_one_step() -> None:
     assert with_margin(exact, SPACE) is exact
 
 
+@pytest.mark.parametrize(
+    ("queue_pairs", "changed"),
+    [(320, ["send_wq_depth"]), (240, ["send_wq_depth"]), (480, ["send_wq_depth", "qps"])],
+    ids=["would come within the margin", "is within the margin", "stays beyond the margin"],
+)
+def test_a_change_keeps_the_margin_of_other_anomalies_unless_the_traffic_is_within_it(
+    queue_pairs: int, changed: list[str]
+) -> None:
+    """Published: up to 160 queue pairs, so 240 may show it as well."""
+    deep = known("deep", Condition("qps", Op.AT_LEAST, min(queue_pairs, 400)), DEEP)
+    few = known("few", Condition("qps", Op.AT_MOST, 160), is_coarse=True)
+    kind = traffic(qps=(queue_pairs,), send_wq_depth=range(1, 1025))
+
+    (hit,) = check(Application("app", "", SPACE, (kind,)), [deep, few]).hits
+
+    assert sorted(change.dimension for change in hit.changes) == sorted(changed)
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "wider"),
+    [
+        (Op.AT_LEAST, 4, 2),
+        (Op.AT_LEAST, 2, 2),
+        (Op.AT_LEAST, 1, 1),
+        (Op.AT_MOST, 12288, 16384),
+        (Op.AT_MOST, 16384, 16384),
+        (Op.AT_MOST, 20000, 20000),
+    ],
+)
+def test_a_margin_leaves_values_beyond_it(op: Op, value: int, wider: int) -> None:
+    """The ladder of queue pairs begins with 1 and 2, and ends with 12288, 16384 and 20000."""
+    coarse = known("coarse", Condition("qps", op, value), is_coarse=True)
+    assert with_margin(coarse, SPACE).mfs == Mfs((Condition("qps", op, wider),))
+
+
+def test_the_thresholds_of_a_campaign_are_exact() -> None:
+    """They were extracted, which is what is assumed of an anomaly."""
+    found = Known("campaigns/one/a1", "It is slow.", Mfs((MANY,)), Workload())
+    kind = traffic(qps=(127,))
+
+    assert with_margin(found, SPACE) is found
+    (hit,) = check(Application("app", "", SPACE, (traffic(qps=(128,)),)), [found]).hits
+    assert hit.changes[0].has_margin
+    assert not check(Application("app", "", SPACE, (kind,)), [found]).hits
+
+
 def test_an_anomaly_on_what_the_space_does_not_vary_has_no_steps() -> None:
     inline = known("inline", Condition("max_inline_data", Op.AT_LEAST, 64), is_coarse=True)
 
@@ -256,6 +302,14 @@ def test_conditions_that_exclude_each_other_are_hit_by_nothing() -> None:
 
     assert find(kind, SPACE, Mfs((one,)), Workload()) is not None
     assert find(kind, SPACE, Mfs((one, both)), Workload(), Effort(1000)) is None
+
+
+def test_no_workload_has_two_values_of_a_dimension_without_an_order() -> None:
+    each = [Condition("direction", Op.EQUAL, direction) for direction in Direction]
+    kind = traffic(direction=tuple(Direction))
+
+    assert all(find(kind, SPACE, Mfs((one,)), Workload()) is not None for one in each)
+    assert find(kind, SPACE, Mfs(tuple(each)), Workload()) is None
 
 
 def test_values_that_break_a_rule_are_removed_from_every_field_that_it_reads() -> None:
