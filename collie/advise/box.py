@@ -124,7 +124,7 @@ def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
         return wanted if wanted in values else values[0]
     above = bisect_left(values, wanted)
     near = values[max(0, above - 1) : above + 1]
-    return min(near, key=lambda value: abs(value - wanted)) if near else values[-1]
+    return min(near, key=lambda value: abs(value - wanted))
 
 
 def _eased(values: Values, rule: BoxRule, name: str, with_: Callable[[Values], Box]) -> Values:

@@ -126,7 +126,7 @@ def repeats(hosts: Sequence[str]) -> int:
     pairs = _pairs(hosts)
     parts = Counter(apart(host) for pair in pairs for host in pair)
     fewest = len(pairs) - max(parts.values())  # pairs without this host
-    return max(1, math.ceil(_MIN_PEER_READINGS / fewest))
+    return math.ceil(_MIN_PEER_READINGS / fewest)
 
 
 def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tuple[Group, ...], ...]:
