@@ -94,7 +94,9 @@ class Explainer:
                 _, asked = await self._drive(lane, extraction.questions(), "extract", floor, about=confirmed)
                 _, claimed = await self._drive(lane, extraction.claims(), "claim", floor)
                 runs += asked + claimed
-        extracted = extraction.result()
+            extracted = extraction.result()
+            if not await self._still_shows(lane, anomaly, extracted.workload):
+                extracted = dataclasses.replace(extracted, workload=anomaly.workload)
         judgement = self._measurer.judgement
         # The simplest workload moves the fewest unrelated counters.
         typical = judgement.measurement(extracted.workload) or confirmed.measurement
@@ -118,6 +120,18 @@ class Explainer:
         self._triage.explained(confirmed)
         self._sink.on_event(AnomalyExplained(confirmed.anomaly))
         return confirmed.anomaly
+
+    async def _still_shows(self, lane: Lane, anomaly: Anomaly, simplest: Workload) -> bool:
+        """Whether the simplest workload is anomalous against its plain sibling as this is now.
+
+        A testbed drifts. The search can have measured the sibling hours before the simplest workload, which need not
+        miss its bound by much.
+        """
+        measurement = self._measurer.judgement.measurement(simplest)
+        if measurement is None or not anomaly.symptom.is_relative or simplest == anomaly.workload:
+            return True
+        await self._measurer.measuring_sibling(lane, simplest)
+        return self._measurer.judgement.settled(simplest, measurement).is_anomalous
 
     def _around(
         self, lane: Lane, confirmed: ConfirmedAnomaly, judgements: Judgements = nothing_measured
