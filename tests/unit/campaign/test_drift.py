@@ -20,8 +20,8 @@ from tests.support.planted import LOOPBACK, SPACE
 LISTS = Mfs((Condition("sge_count", Op.AT_LEAST, 4),))
 SLOW_LISTS = Mfs((*LOOPBACK.conditions, *LISTS.conditions))
 FOUND = SPACE.base.with_(loopback=True, sge_count=16)
-LATER = Mfs((Condition("qps", Op.AT_LEAST, 16384),))
-LATER_FOUND = SPACE.base.with_(qps=16384)
+ELSEWHERE = Mfs((Condition("qps", Op.AT_LEAST, 16384),))
+ELSEWHERE_FOUND = SPACE.base.with_(qps=16384)
 
 
 @dataclass
@@ -45,7 +45,7 @@ class SlowerTestbed(FakeTestbed):
 def test_the_simplest_workload_misses_what_its_plain_sibling_gives_now(lost: float, *, simplest_shows: bool) -> None:
     mild = Planted(LOOPBACK, Symptom.LOW_THROUGHPUT, 0.08 if lost else 0.3)
     testbed = SlowerTestbed((Planted(SLOW_LISTS, Symptom.LOW_THROUGHPUT, 0.5), mild), lost=lost)
-    search = explained_search(testbed, LATER, LATER_FOUND)
+    search = explained_search(testbed, ELSEWHERE, ELSEWHERE_FOUND)
     confirmed = confirmed_anomaly(search.measurer, "a2", FOUND, Mfs(()))
     confirmed.anomaly = replace(confirmed.anomaly, symptom=Symptom.LOW_THROUGHPUT)
     search.loop._triage.waiting.append(confirmed)
