@@ -246,7 +246,7 @@ class EndlessToLookAt(Endless):
 @pytest.mark.parametrize("kind", [Endless, EndlessToOpen, EndlessToLookAt])
 def test_an_interruption_closes_what_is_open_or_being_opened(kind: type[Endless]) -> None:
     opened: list[FakeTestbed] = []
-    reached = threading.Event()
+    reached, ended = threading.Event(), threading.Event()
 
     def open_group(_group: tuple[str, ...]) -> ports.Testbed:
         testbed = kind()
@@ -259,11 +259,16 @@ def test_an_interruption_closes_what_is_open_or_being_opened(kind: type[Endless]
 
     def interrupt() -> None:
         reached.wait()
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        while not ended.is_set():
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            ended.wait(10.0)  # Python drops the exception of a signal that interrupts a finalizer
 
-    threading.Thread(target=interrupt).start()
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     with pytest.raises(KeyboardInterrupt):
         Battery(open_group, Guard(), 2, lambda _text: None, look).run(rounds(tuple("abcd"), PLAIN))
+    ended.set()
+    interrupting.join()
     assert opened
     assert all(testbed.closed for testbed in opened)
 
