@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Generator, Iterator
 from typing import Protocol, TypeVar
 
+from collie.campaign.budget import BudgetSpent
 from collie.campaign.events import AnomalyExplained, AnomalyMerged, AnomalyReplaced
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
@@ -130,7 +131,10 @@ class Explainer:
         measurement = self._measurer.judgement.measurement(simplest)
         if measurement is None or not anomaly.symptom.is_relative or simplest == anomaly.workload:
             return True
-        await self._measurer.measuring_sibling(lane, simplest)
+        try:
+            await self._measurer.measuring_sibling(lane, simplest)
+        except BudgetSpent:  # the explanation is complete, and the next run ends the search
+            return True
         return self._measurer.judgement.settled(simplest, measurement).is_anomalous
 
     def _around(

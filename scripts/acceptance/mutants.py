@@ -49,8 +49,7 @@ PACKAGES = ("detect", "search", "campaign", "readings", "fleet", "advise")
 TESTS = ("tests/unit", "tests/property")
 ELSEWHERE = tuple(f"tests/unit/{name}" for name in ("agent", "benchmarks", "lab", "ssh"))
 """Tests of code that uses none of the packages. They would only lengthen the first step."""
-DEADLINE = 3.0
-"""A mutant whose tests run longer than this many times what they may take counts as detected."""
+DEADLINE = 3.0  # times what its tests may take: a mutant that runs longer counts as detected
 
 
 class SwapExtremes(Operator):
@@ -190,9 +189,9 @@ class QuickTests:
         return cls(*json.loads(known.read_text()))
 
     def of(self, mutant: Mutant, source: str, limit: float) -> list[str]:
-        """Return the tests that run a mutant's statement; those of its module if it runs at import.
+        """Return the quickest tests that run a mutant's statement, which together take `limit` seconds at most.
 
-        Together they take at most `limit` seconds, as measured without a mutant: the quickest are chosen.
+        They are those of its module if it runs at import.
         """
         by_line = self._covered.get(mutant.path, {})
         lines = _statement(ast.parse(source), mutant.line)
