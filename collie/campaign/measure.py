@@ -326,7 +326,7 @@ class Measurer:
         plain = self._bounds.unbatched(workload)
         if verdict.symptom is Symptom.LOW_THROUGHPUT and plain is not None and not self._bounds.settled(plain):
             await self.measuring_sibling(lane, plain)
-            return self.judgement.settled(workload, measurement)
+            return await self._by_sibling(lane, workload, measurement, purpose)  # brackets may no longer decide
         return verdict
 
     async def _by_sibling(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:

@@ -45,6 +45,21 @@ def test_at_an_offered_load_what_plain_traffic_in_plain_batches_lacks_is_no_loss
     assert lone.measured.count(singly) == 1
 
 
+def test_a_run_needs_its_own_sibling_once_plain_batches_show_that_like_siblings_do_not_decide() -> None:
+    slow = tuple(Planted(mfs, Symptom.LOW_THROUGHPUT, 0.5) for mfs in (SINGLY, MANY_SGES))
+    testbed = FakeTestbed(slow)
+    bounds = Bounds(testbed.specification, Calibration(), OFFERED)
+    measurer = Measurer(testbed, MemoryStore(HEADER), bounds, Thresholds(), Budget(), ListSink())
+    batched = OFFERED.base.with_(sge_count=16, wqe_batch=16)
+    fewer = plain_sibling(batched, OFFERED).with_(qps=1)
+    bounds.learn(fewer, {"b": bounds.ceiling(fewer)})
+    _, verdict = measurer.judged(batched, "extract")
+    assert verdict is not None
+    assert verdict.is_normal
+    assert testbed.measured[0] == batched
+    assert testbed.measured.count(plain_sibling(batched, OFFERED)) == 1
+
+
 class Unsteady(FakeTestbed):
     """Hosts without a data sheet whose plain traffic never holds one level, so that it bounds nothing."""
 
