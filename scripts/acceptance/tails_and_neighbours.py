@@ -209,20 +209,28 @@ def _exhaustible(subsystem: str) -> frozenset[str]:
     return frozenset(limit for limit, count in found.items() if count >= _COMMON * found.total())
 
 
-def run_all(tasks: Sequence[Task], jobs: int, path: Path) -> None:
-    """Run campaigns in parallel, and keep each as it ends."""
+def run_all(tasks: Sequence[Task], jobs: int, path: Path) -> int:
+    """Run campaigns in parallel, and keep each as it ends. Return how many failed."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are parallel; threads inside would fight over cores
+    failed = 0
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for number, done in enumerate(as_completed([pool.submit(run, task) for task in tasks]), 1):
+        asked = {pool.submit(run, task): task for task in tasks}
+        for number, done in enumerate(as_completed(asked), 1):
+            task = asked[done]
+            name = f"{number}/{len(tasks)} {task.kind} {task.subsystem} seed {task.seed}"
+            if error := done.exception():
+                failed += 1
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                continue
             result = done.result()
             append(path, result)
             missed = ", ".join(sorted({*result["planted"]} - {*result["found"]})) or "none"
             print(
-                f"{number}/{len(tasks)} {result['kind']} {result['subsystem']} seed {result['seed']}: found "
-                f"{len(result['found'])} of {len(result['planted'])}, explained {len(result['explained'])}, false "
-                f"{result['false']}, missed {missed}, {result['wall_seconds']:.0f} s",
+                f"{name}: found {len(result['found'])} of {len(result['planted'])}, explained "
+                f"{len(result['explained'])}, false {result['false']}, missed {missed}, {result['wall_seconds']:.0f} s",
                 flush=True,
             )
+    return failed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -249,8 +257,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for kind in options.kinds
             for name in KINDS[kind]
         ]
-        run_all([task for task in tasks if task not in done], options.jobs, path)
-        return 0
+        return 1 if run_all([task for task in tasks if task not in done], options.jobs, path) else 0
     results = [result for result in read_results(path) if result["commit"] == commit]
     if not results:
         print(f"{path} has no campaign of commit {commit}", file=sys.stderr)
