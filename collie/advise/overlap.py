@@ -10,7 +10,7 @@ from collie.advise.effort import Effort
 from collie.advise.solver import find
 from collie.workloads.application import Traffic, Values
 from collie.workloads.dimension import Ordered
-from collie.workloads.feature import DERIVED, SOURCES, Condition, Mfs, Op
+from collie.workloads.feature import DERIVED, SIZES, Condition, Mfs, Op
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -113,7 +113,7 @@ def _wider(condition: Condition, space: Space) -> Condition:
     name, op, value = condition.dimension, condition.op, condition.value
     if op not in {Op.AT_LEAST, Op.AT_MOST} or name in {"gpu_hosts", "far_hosts"}:
         return condition
-    if name in DERIVED and "messages" not in SOURCES[name]:
+    if name in DERIVED and name not in SIZES:
         return replace(condition, value=(value + 1) // 2 if op is Op.AT_LEAST else value * 2)
     ladder = space.ladder(name)
     below, above = ladder[: bisect_left(ladder, value)], ladder[bisect_right(ladder, value) :]

@@ -38,6 +38,8 @@ _MESSAGES = "messages"
 _SEGMENTS = frozenset({"min_segment_bytes", "max_segment_bytes"})
 _EVERY_SIZE = {("min_message_bytes", Op.AT_LEAST), ("max_message_bytes", Op.AT_MOST)}
 """Conditions that every message must satisfy."""
+_PER_MESSAGE = frozenset({"offered_messages_per_second"})
+"""Features that larger messages make smaller."""
 _TIGHTER = {Op.AT_LEAST: gt, Op.AT_MOST: lt}
 _SOME_SIZE = {
     ("min_message_bytes", Op.AT_MOST),
@@ -193,7 +195,8 @@ def _rule_for(condition: Condition, values: Mapping[str, Values]) -> BoxRule:
     opcodes = (*values.get("opcode", ()), *chain.from_iterable(values.get("more_opcodes", ())))
     if condition.dimension in _SEGMENTS and not any(opcode.is_atomic for opcode in opcodes):
         fields -= {"opcode", "more_opcodes"}  # the opcode matters only for atomics
-    more = fields if condition.op is Op.AT_LEAST else frozenset[str]()
+    falling = frozenset({_MESSAGES}) if condition.dimension in _PER_MESSAGE else frozenset[str]()
+    more = fields - falling if condition.op is Op.AT_LEAST else falling
     apart = frozenset({"sge_count"}) if condition.dimension in _SEGMENTS else frozenset[str]()
     return BoxRule(fields, condition.holds, more, apart)
 

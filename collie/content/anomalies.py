@@ -182,7 +182,9 @@ def _value(document: Document, index: int, feature: str, raw: Any, problems: lis
     if feature not in DERIVED:
         return read_value(document, feature, raw, at, problems)
     try:
-        # Sizes can have a unit. Counts are plain numbers, which `parse_bytes` also reads.
+        # Sizes and rates can have a unit. Counts are plain numbers, which `parse_bytes` also reads.
+        if feature.endswith("_bps"):
+            return int(parse_rate(raw))
         if not feature.endswith("_bytes") and not isinstance(raw, int):
             raise ValueError(f"{raw!r} is no whole number")
         return parse_bytes(raw)

@@ -8,11 +8,9 @@ from itertools import chain, combinations
 from typing import Any
 
 from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.feature import SOURCES, Condition, Mfs, feature_value
+from collie.workloads.feature import SIZES, SOURCES, Condition, Mfs, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
-
-_SIZES = frozenset(name for name, made_of in SOURCES.items() if "messages" in made_of)
 
 
 def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Workload | None:
@@ -44,8 +42,10 @@ def _candidates(workload: Workload, condition: Condition, space: Space) -> list[
         varied = [workload.with_(**{name: value}) for value in _values(space, name)]
         plain = space.base.get(name)
         return sorted(varied, key=lambda w: (w.get(name) != plain, -_distance(w, condition)))
-    if name in SOURCES and name not in _SIZES:
+    if name in SOURCES and name not in SIZES:
         varied = [workload.with_(**{source: v}) for source in SOURCES[name] for v in _values(space, source)]
+        if "messages" in SOURCES[name]:
+            varied += _messages_of_one_size(workload, space)
     else:
         varied = list(_other_segments(workload, space))
     return sorted(varied, key=lambda w: (-_distance(w, condition), _changes(w, workload)))
@@ -77,6 +77,12 @@ def _changes(workload: Workload, other: Workload) -> int:
 def _values(space: Space, name: str) -> tuple[Any, ...]:
     dimension = space.dimensions.get(name)
     return dimension.candidates() if isinstance(dimension, Choice | Ordered) else ()
+
+
+def _messages_of_one_size(workload: Workload, space: Space) -> Iterator[Workload]:
+    dimension = space.dimensions.get("messages")
+    for size in dimension.element.ladder if isinstance(dimension, Vector) else ():
+        yield _with_room(workload.with_(messages=(size,)), space)
 
 
 def _other_segments(workload: Workload, space: Space) -> Iterator[Workload]:

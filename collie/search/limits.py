@@ -36,6 +36,8 @@ _DERIVED_SHARE = 0.5
 _MEAN_SHARE = 0.8
 """Likewise of the mean of the messages, which often cannot be told from the smallest or the largest."""
 _ON_A_NIC = ("nic_qps", "nic_mrs", "nic_recv_wqes", "nic_send_wqes")
+_OF_LOAD = ("nic_offered_bps", "offered_messages_per_second", "post_bytes")
+"""What decides how late messages are at an offered load: what one NIC is offered, and what is ahead in a post."""
 _SPLIT = 0.03
 """Prior chance that a split of the entries is excluded. Their sizes nearly always say it better."""
 _FORESEEN = 0.8
@@ -44,6 +46,8 @@ _UNFORESEEN = 0.3
 """Share of its prior chance that a condition keeps if that set lacks it."""
 _FINEST_STEP = 1.3
 """Lower limit of the ratio between neighbouring thresholds on a product."""
+_STEP_OF_LOAD = 2.0
+"""The same where the dimensions have many products."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class CandidateLimits:
         for limit, index, nearest in zip(self.limits, chosen, reached, strict=True):
             if index and limit.op is Op.EQUAL:
                 excluded.setdefault(limit.feature, set()).add(limit.values[index - 1])
-            elif index and limit.feature in _ON_A_NIC:
+            elif index and limit.feature in (*_ON_A_NIC, *_OF_LOAD):
                 found.append(Condition(limit.feature, limit.op, round(abs(nearest))))
             elif index:
                 found.append(Condition(limit.feature, limit.op, limit.values[index - 1]))
@@ -185,13 +189,16 @@ def _derived(space: Space) -> Iterator[tuple[str, Sequence[int]]]:
     for feature in _ON_A_NIC:
         free = [name for name in sources(feature) if name in varied]
         if len(free) > 1 and all(name in varied for name in sources(feature) if name not in FLOWS):
-            yield feature, _thinned(space.values(feature))
+            yield feature, _thinned(space.values(feature), _FINEST_STEP)
+    for feature in _OF_LOAD if "offered_bps" in varied else ():
+        if sum(name in varied for name in sources(feature)) > 1:
+            yield feature, _thinned(space.values(feature), _STEP_OF_LOAD)
 
 
-def _thinned(values: Sequence[int]) -> tuple[int, ...]:
+def _thinned(values: Sequence[int], finest_step: float) -> tuple[int, ...]:
     kept = [values[0]]
     for value in values[1:]:
-        if value >= kept[-1] * _FINEST_STEP:
+        if value >= kept[-1] * finest_step:
             kept.append(value)
     return tuple(kept)
 

@@ -65,7 +65,10 @@ _SIZES = {
     "mean_message_bytes",
     "min_segment_bytes",
     "max_segment_bytes",
+    "post_bytes",
 }
+_RATES = {"offered_bps", "nic_offered_bps"}
+_OFFERED = {"offered_bps": "each flow", "offered_messages_per_second": "each flow", "nic_offered_bps": "one NIC"}
 
 _NOUNS = {
     "mr_bytes": "a memory region",
@@ -74,6 +77,7 @@ _NOUNS = {
     "mean_message_bytes": "the mean message",
     "min_segment_bytes": "the smallest scatter/gather entry",
     "max_segment_bytes": "the largest scatter/gather entry",
+    "post_bytes": "one post",
 }
 
 _PHRASES = {
@@ -142,7 +146,7 @@ _COUNTED = {
 
 def _field(name: str, workload: Workload) -> str:
     value = workload.get(name)
-    return f"{name} {_amount(name, value) if name in {*_SIZES, 'offered_bps'} else _value(value)}"
+    return f"{name} {_amount(name, value) if name in _SIZES | _RATES else _value(value)}"
 
 
 def _mix(value: object) -> str:
@@ -177,7 +181,7 @@ def _phrase(condition: Condition) -> str:
         return f"{name} is {' or '.join(_value(choice) for choice in value)}"
     if op is not Op.EQUAL:
         return _quantity(name, "at least" if op is Op.AT_LEAST else "at most", value)
-    is_quantity = name in _SIZES or name in _COUNTED or name in {"mtu", "offered_bps"}
+    is_quantity = name in _SIZES or name in _COUNTED or name == "mtu" or name in _OFFERED
     return _quantity(name, "exactly", value) if is_quantity else f"{name} is {_value(value)}"
 
 
@@ -187,8 +191,8 @@ def _quantity(name: str, how: str, value: Any) -> str:
         return f"{_NOUNS[name]} has {amount}"
     if name == "mtu":
         return f"the path MTU is {amount}"
-    if name == "offered_bps":  # 0 means full queues, and satisfies each "at most"
-        return f"each flow is offered {amount}{' or has full send queues' if how == 'at most' else ''}"
+    if flows := _OFFERED.get(name):  # 0 means full queues, and satisfies each "at most"
+        return f"{flows} is offered {amount}{' or has full send queues' if how == 'at most' else ''}"
     if name not in _COUNTED:
         return f"{name} is {amount}"
     one, several, where = _COUNTED[name]
@@ -197,8 +201,10 @@ def _quantity(name: str, how: str, value: Any) -> str:
 
 
 def _amount(name: str, value: Any) -> str:
-    if name == "offered_bps":
+    if name in _RATES:
         return format_rate(value)
+    if name == "offered_messages_per_second":
+        return f"{value:,} messages/s"
     return format_bytes(value) if name in _SIZES else str(value)
 
 

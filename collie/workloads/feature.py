@@ -29,16 +29,26 @@ DERIVED: Mapping[str, Callable[[Workload], int]] = {
     "nic_mrs": lambda w: w.qps * _ends(w) * w.mrs_per_qp,
     "nic_recv_wqes": lambda w: w.qps * (w.partners + w.loopback) * w.recv_wq_depth,
     "nic_send_wqes": lambda w: w.qps * (w.partners + w.loopback) * w.send_wq_depth,
+    "nic_offered_bps": lambda w: w.offered_bps * _ends(w),
+    "offered_messages_per_second": lambda w: w.offered_bps * len(w.messages) // (8 * sum(w.messages)),
+    "post_bytes": lambda w: w.wqe_batch * sum(w.messages) // len(w.messages),
 }
 """`gpu_hosts` and `far_hosts` count the hosts with buffers in GPU memory or on another socket. `total_qps` counts
 both directions and all partners of a host, other totals one flow. `nic_...` count what the busiest NIC holds for all
 flows. A network flow has one of its ends there, loopback has both. One end of a flow sends and the other receives.
+`nic_offered_bps` is the load of all flows with an end there, `offered_messages_per_second` that of one flow. A post of
+`wqe_batch` messages has `post_bytes`. The last two are those of a mean message, rounded down.
 """
 
 
 def _ends(workload: Workload) -> int:
     return workload.directions * workload.partners + 2 * workload.loopback
 
+
+SIZES = frozenset(
+    {"min_message_bytes", "max_message_bytes", "mean_message_bytes", "min_segment_bytes", "max_segment_bytes"}
+)
+"""Bytes of a message or of one of its entries, so that their steps are those of `messages`."""
 
 FLOWS = ("direction", "loopback", "requesters", "responders")
 """The dimensions that decide how many flows a NIC has ends of."""
@@ -51,6 +61,9 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "nic_mrs": ("qps", "mrs_per_qp", *FLOWS),
     "nic_recv_wqes": ("qps", "recv_wq_depth", "loopback", "requesters", "responders"),
     "nic_send_wqes": ("qps", "send_wq_depth", "loopback", "requesters", "responders"),
+    "nic_offered_bps": ("offered_bps", *FLOWS),
+    "offered_messages_per_second": ("offered_bps", "messages"),
+    "post_bytes": ("wqe_batch", "messages"),
     "min_message_bytes": ("messages",),
     "max_message_bytes": ("messages",),
     "mean_message_bytes": ("messages",),

@@ -12,7 +12,7 @@ from typing import Any
 
 from collie.workloads.constraint import VERBS, Constraint, HostLimits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
-from collie.workloads.feature import SOURCES, Condition, Mfs, Op, feature_value, sources
+from collie.workloads.feature import SIZES, SOURCES, Condition, Mfs, Op, feature_value, sources
 from collie.workloads.setup import TRAFFIC, Changes, misfit
 from collie.workloads.units import format_value
 from collie.workloads.workload import FIELD_NAMES, Workload
@@ -100,7 +100,7 @@ class Space:
 
     def ladder(self, feature: str) -> tuple[int, ...]:
         """Return the steps of a feature, for sizes those of `messages`. Empty without order."""
-        match self.dimensions.get("messages" if "messages" in SOURCES.get(feature, ()) else feature):
+        match self.dimensions.get("messages" if feature in SIZES else feature):
             case Vector(element=element):
                 return element.ladder
             case Ordered(ladder=ladder):

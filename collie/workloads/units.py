@@ -134,7 +134,7 @@ def format_field(name: str, value: object) -> str:
         return format_value(value)
     if isinstance(value, tuple):
         return format_sizes(value)
-    if name == "offered_bps":
+    if name.endswith("_bps"):
         text = format_rate(value)
         return text if parse_rate(text) == value else f"{value} bit/s"
     if name in {"messages", "mr_bytes"}:

@@ -18,6 +18,7 @@ from collie.search.limits import CandidateLimits
 from collie.search.recipe import Extraction
 from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 SPACE = load_space("nsdi22")
@@ -39,9 +40,10 @@ def run(
     measured: Sequence[tuple[Workload, Verdict]] = (),
     cost: Callable[[Workload], float] = costs_one_run,
     noise: Noise = Noise(),  # noqa: B008 - frozen
+    space: Space = SPACE,
 ) -> tuple[Extracted, list[Workload]]:
     """Extract the set of a finding. Return the result and the probes."""
-    around = Surroundings(SPACE, noise, known, lambda: measured, cost)
+    around = Surroundings(space, noise, known, lambda: measured, cost)
     probes = extract(workload, Symptom.PAUSE, policy or Extraction(), around)
     asked: list[Workload] = []
     try:

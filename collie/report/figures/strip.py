@@ -85,8 +85,6 @@ def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
 
 
 def _steps(feature: str, space: Space) -> Sequence[Any]:
-    if feature.endswith(("_message_bytes", "_segment_bytes")):
-        feature = "messages"
     values = space.values(feature)
     ends = _MOST_ENDS.get(feature)
     return [value for value in values if value <= ends * space.limits.total_mrs] if ends else values

@@ -171,6 +171,12 @@ def limits(feature: str, low: int, high: int) -> list[Condition]:
         (limits("qps", 1, 1), "there is exactly 1 queue pair per direction"),
         (limits("qps", 4, 4), "there are exactly 4 queue pairs per direction"),
         (limits("offered_bps", 10**9, 10**10), "each flow is offered 1 Gbit/s to 10 Gbit/s"),
+        (limits("nic_offered_bps", 10**9, 10**10), "one NIC is offered 1 Gbit/s to 10 Gbit/s"),
+        (
+            limits("offered_messages_per_second", 1000, 20000),
+            "each flow is offered 1,000 messages/s to 20,000 messages/s",
+        ),
+        (limits("post_bytes", 512, 65536), "one post has 512 B to 64 KiB"),
         (limits("gpu_hosts", 1, 1), "the buffers of exactly one host are GPU memory"),
         (limits("far_hosts", 1, 1), "the buffers of exactly one host are on another socket than its NIC"),
         (limits("timeout", 3, 9), "timeout is 3 to 9"),

@@ -71,6 +71,20 @@ def test_breaking_a_condition_keeps_all_others(workload: Workload, conditions: l
         assert [c.holds(control) for c in mfs.conditions] == [c is not condition for c in mfs.conditions]
 
 
+def test_the_bytes_of_a_post_break_alone() -> None:
+    loads = load_space("offered-load")
+    workload = loads.base.with_(wqe_batch=64, messages=(65536,), mr_bytes=1 << 22, offered_bps=20 * 10**9)
+    mfs = Mfs((
+        Condition("post_bytes", Op.AT_LEAST, 512 << 10),
+        Condition("wqe_batch", Op.AT_LEAST, 16),
+        Condition("nic_offered_bps", Op.AT_LEAST, 10**10),
+    ))  # fmt: skip
+    for condition in mfs.conditions:
+        control = broken(workload, mfs, condition, loads)
+        assert control is not None, condition
+        assert [c.holds(control) for c in mfs.conditions] == [c is not condition for c in mfs.conditions]
+
+
 @pytest.mark.parametrize(
     ("broken_condition", "factor"),
     [(Condition("min_segment_bytes", Op.AT_MOST, 1024), 64), (Condition("max_segment_bytes", Op.AT_LEAST, 65536), 64)],

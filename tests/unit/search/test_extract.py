@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from collie.content.spaces import load_space
 from collie.detect.noise import Noise
 from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
@@ -77,6 +78,25 @@ def test_flows_that_share_a_nic_count_together() -> None:
     start = SPACE.base.with_(qps=32, opcode=Opcode.READ, direction=Direction.BIDIRECTIONAL, loopback=True)
     found, _ = run(start, planted(mfs))
     assert {condition.dimension for condition in found.mfs.conditions} == {"nic_qps", "opcode"}
+
+
+@pytest.mark.parametrize(
+    ("feature", "least"),
+    [("post_bytes", 512 << 10), ("nic_offered_bps", 40 * 10**9), ("offered_messages_per_second", 2 * 10**6)],
+)
+def test_products_that_make_messages_late_are_explained_where_loads_vary(feature: str, least: int) -> None:
+    loads = load_space("offered-load")
+    late = loads.base.with_(
+        messages=(1024,), wqe_batch=64, offered_bps=20 * 10**9, direction=Direction.BIDIRECTIONAL, loopback=True
+    )
+    if feature == "post_bytes":
+        late = late.with_(messages=(65536,), mr_bytes=1 << 22)
+    mfs = Mfs((Condition(feature, Op.AT_LEAST, least),))
+    assert mfs.covers(late)
+    found, _ = run(late, planted(mfs), space=loads)
+    (condition,) = found.mfs.conditions
+    assert condition.dimension == feature
+    assert least <= condition.value <= 2 * least
 
 
 def test_of_two_causes_the_one_that_survives_is_explained() -> None:

@@ -53,6 +53,13 @@ def test_a_limit_on_a_product_reaches_no_farther_than_the_runs_that_show_the_ano
     assert limits.conditions(chosen, shown) == [Condition("nic_mrs", Op.AT_LEAST, 12288)]
 
 
+def test_what_a_nic_is_offered_can_explain_only_where_loads_vary() -> None:
+    of_load = {"nic_offered_bps", "offered_messages_per_second", "post_bytes"}
+    loads = load_space("offered-load")
+    assert of_load <= {limit.feature for limit in CandidateLimits(loads, loads.base).limits}
+    assert not of_load & {limit.feature for limit in CandidateLimits(SPACE, SPACE.base).limits}
+
+
 @pytest.mark.parametrize(
     ("here", "peer", "least", "most"), [(1, 1, (1, 2), ()), (1, 0, (1,), (1,)), (0, 0, (), (1, 0))]
 )

@@ -35,6 +35,19 @@ def test_what_a_nic_holds_is_that_of_all_its_flows() -> None:
     assert held(one.with_(requesters=3)) == [24, 96, 384, 48]
 
 
+def test_what_is_offered_is_that_of_all_flows_of_a_nic_and_in_messages_of_the_mean_size() -> None:
+    one = Workload(offered_bps=8_000_000, messages=(100, 900), wqe_batch=16)
+    both = one.with_(direction=Direction.BIDIRECTIONAL, loopback=True)
+    names = ("nic_offered_bps", "offered_messages_per_second", "post_bytes")
+
+    def offered(workload: Workload) -> list[int]:
+        return [feature_value(workload, name) for name in names]
+
+    assert offered(one) == [8_000_000, 2_000, 8_000]
+    assert offered(both) == [32_000_000, 2_000, 8_000]
+    assert offered(one.with_(offered_bps=0)) == [0, 0, 8_000]
+
+
 def test_an_mfs_covers_what_satisfies_every_condition() -> None:
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 64), Condition("qp_type", Op.ONE_OF, (QpType.UD, QpType.UC))))
     inside = Workload(wqe_batch=64, qp_type=QpType.UC)
