@@ -187,8 +187,11 @@ class Folder:
         return sorted(os.listdir(self._descriptor))
 
     @contextmanager
-    def new(self, name: str, mode: int = 0o600) -> Iterator[TextIO]:
-        """Write a text file. A reader sees the old file or the complete new one. A link of that name is replaced."""
+    def new(self, name: str, mode: int = 0o600, *, survives: bool = True) -> Iterator[TextIO]:
+        """Write a text file. A reader sees the old file or the complete new one. A link of that name is replaced.
+
+        Unless the file `survives` a crash of the machine, which can then leave it empty, nobody waits for the disk.
+        """
         # The name is unique, because two processes may write the same report.
         unfinished = f".{_component(name)}.{threading.get_native_id()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -199,7 +202,8 @@ class Folder:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                if survives:
+                    os.fsync(file.fileno())
             os.replace(unfinished, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
             on_failure.pop_all()
 
@@ -222,9 +226,9 @@ class Folder:
             error.filename, error.filename2 = str(self.path / name), None
             raise
 
-    def write(self, name: str, parts: Iterable[str], mode: int = 0o600) -> None:
+    def write(self, name: str, parts: Iterable[str], mode: int = 0o600, *, survives: bool = True) -> None:
         """Write a text file like `new`."""
-        with self.new(name, mode) as file:
+        with self.new(name, mode, survives=survives) as file:
             for part in parts:
                 file.write(part)
 
@@ -241,11 +245,11 @@ class Folder:
         self.close()
 
 
-def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
+def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600, *, survives: bool = True) -> None:
     """Create a folder and write a text file in it, like `Folder.write`. Links in the folder's path are followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with Folder(path.parent) as folder:
-        folder.write(path.name, parts, mode)
+        folder.write(path.name, parts, mode, survives=survives)
 
 
 def _component(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,17 @@ def _with_loss(record: RunRecord) -> dict[str, Any]:
 
 
 def write_anomaly(
-    directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly, run: RunRecord | None
+    directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly, run: RunRecord | None, *, survives: bool
 ) -> None:
     """Write the files of one anomaly. `run` is the run that raised the suspicion."""
     with Folder(directory.path) as campaign, campaign.below(ANOMALIES, anomaly.id, create_mode=0o777) as place:
-        place.write("workload.json", [_pretty(render(anomaly.workload))])
-        place.write("mfs.json", [_pretty(_explanation(anomaly))])
-        place.write("reproduce.txt", [_instructions(directory, header, anomaly)])
+        write = partial(place.write, survives=survives)
+        write("workload.json", [_pretty(render(anomaly.workload))])
+        write("mfs.json", [_pretty(_explanation(anomaly))])
+        write("reproduce.txt", [_instructions(directory, header, anomaly)])
         if run is not None and isinstance(run.result, Measured):
             samples = map(CODEC.write, run.result.measurement.series)
-            place.write("series.jsonl", (codec.dumps(sample) + "\n" for sample in samples))
+            write("series.jsonl", (codec.dumps(sample) + "\n" for sample in samples))
 
 
 def _explanation(anomaly: Anomaly) -> dict[str, Any]:

@@ -16,7 +16,8 @@ SCHEMA_VERSION = 1
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
     """Write the status, in place of the last one. Raises `OSError`."""
-    write_whole(path, [json.dumps({"schema_version": SCHEMA_VERSION, **asdict(heartbeat)}, allow_nan=False), "\n"])
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(heartbeat)}, allow_nan=False)
+    write_whole(path, [text, "\n"], survives=False)
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:

@@ -1,7 +1,8 @@
 """Campaigns in SQLite.
 
 1. `campaign.sqlite` is the record. All other files of the directory can be written from it again.
-2. A call that adds data returns when it is on disk (write-ahead log, `synchronous=FULL`).
+2. A call that adds data returns when no crash of the process can lose it. It waits for the disk unless the last call
+   that did so began less than `_SYNC_SECONDS` ago: a crash of the machine loses only what soon follows data on disk.
 3. A campaign is created by one rename of a complete file in WAL mode. No rollback journal ever exists beside it.
 4. One process writes (`lock`). Any number of processes can read (`reading`). They change nothing.
 5. Collie never opens a record of a later version (`schema`), or one beside a file that SQLite would change (`vetting`).
@@ -12,7 +13,9 @@ A refusal raises `StoreError`. A full or lost disk raises `StoreUnwritable`.
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -36,6 +39,7 @@ from collie.store.reading import Reader, campaign_folder, files_of
 from collie.store.records import INSERT, SELECT_BETWEEN, SELECT_MEASURED, from_row, require_digest, tallied, to_row
 from collie.store.vetting import BESIDE
 
+_SYNC_SECONDS = 0.1  # a run on hosts takes seconds; to wait for the disk after each simulated one doubles a campaign
 _PAGE = Page(200, 8 << 20)  # a read per page, so that an abandoned `runs()` does not keep the log from being emptied
 _MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty anomalies, of some kilobytes each
 _ANOMALIES = Page(_MAX_ANOMALIES + 1, 8 << 20)
@@ -53,6 +57,7 @@ class _Writer:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._synced_at = -math.inf
         files_of(directory, to_write=True)
         with ExitStack() as on_failure:
             path = directory / CAMPAIGN_FILE
@@ -65,6 +70,15 @@ class _Writer:
             except sqlite3.OperationalError as error:
                 raise StoreUnwritable(f"{path} cannot be migrated: {error}") from None
             on_failure.pop_all()
+
+    def write(self, statement: str, *values: Any) -> None:
+        """Commit a change. The write-ahead log keeps earlier ones that did not wait for the disk in order."""
+        now = time.monotonic()
+        waits = now - self._synced_at >= _SYNC_SECONDS
+        self.connection.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
+        self.connection.execute(statement, values)
+        if waits:
+            self._synced_at = now
 
     def size(self) -> int:
         """Return the current bytes of the record and its log."""
@@ -176,7 +190,7 @@ class SqliteStore:
             *row,
             schema.digest(*row),
         )
-        self._write_files_of(anomaly)
+        self._write_files_of(anomaly, survives=False)  # `export` writes them again
 
     def anomalies(self) -> tuple[Anomaly, ...]:
         """Return all anomalies."""
@@ -204,7 +218,7 @@ class SqliteStore:
         with writing(self.directory.results):
             write_results(self.directory.results, self.runs(with_series=False))
         for anomaly in self.anomalies():
-            self._write_files_of(anomaly)
+            self._write_files_of(anomaly, survives=True)
 
     def close(self) -> None:
         """Export, and release the campaign even if the export fails. A second call does nothing."""
@@ -231,16 +245,16 @@ class SqliteStore:
         path = self.directory.path
         return StoreError(f"campaign {path} has {content}, the maximum; begin another one with --known {path}")
 
-    def _write_files_of(self, anomaly: Anomaly) -> None:
+    def _write_files_of(self, anomaly: Anomaly, *, survives: bool) -> None:
         run = self._run(anomaly.found_at_run)
         with writing(self.directory.path / ANOMALIES / anomaly.id):
-            write_anomaly(self.directory, self.header, anomaly, run)
+            write_anomaly(self.directory, self.header, anomaly, run, survives=survives)
 
     def _write(self, statement: str, *values: Any) -> None:
-        if not self._writes:
+        if not isinstance(self._source, _Writer):
             raise StoreError(f"campaign {self.directory.path} was opened for reading only")
         try:
-            self._source.connection.execute(statement, values)
+            self._source.write(statement, *values)
         except sqlite3.IntegrityError:  # not damage: the record already has such a row
             raise
         except sqlite3.DataError:

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,25 @@ while True:
     if run % 10 == 0:
         store.add_anomaly(ANOMALY)
 """
+
+
+def test_only_what_soon_follows_data_on_disk_does_not_wait_for_it(tmp_path: Path) -> None:
+    """A simulated run takes some milliseconds, and the wait for the disk as many."""
+    waits = []
+    with SqliteStore.create(tmp_path / "campaign", HEADER) as store:
+
+        def record(run: int) -> None:
+            store.add_run(measured(run))
+            (level,) = store._source.connection.execute("PRAGMA synchronous").fetchone()
+            waits.append(level == 2)
+
+        for run in range(1, 50):
+            record(run)
+        time.sleep(0.1)
+        record(50)
+    assert waits[0]
+    assert waits[-1]
+    assert not all(waits)
 
 
 def start_writer(path: Path) -> subprocess.Popen[str]:
