@@ -17,8 +17,6 @@ _REMEMBERED_SIBLINGS = 8192
 _ALWAYS_KEPT = ("remote", "qp_type", "opcode", "more_opcodes", "messages")
 _CURVE_STEP = 2
 """Every such step of the ladder of message sizes is a point of a curve."""
-_LOAD_STEP = 5
-"""The same for the ladder of offered loads, from the highest one down. There every second size is left out."""
 
 
 def plain_sibling(workload: Workload, space: Space) -> Workload:
@@ -79,23 +77,20 @@ def plain_workloads(space: Space) -> tuple[Workload, ...]:
 def curve_of(sibling: Workload, space: Space) -> tuple[Workload, ...]:
     """Return plain traffic of a sibling's transport and opcode, one message size after another.
 
-    For each size it has as much in flight as the plain workload, and as much as a sibling can have. At an offered load
-    it has the loads of the space instead. One set-up serves all. Sizes for which that would break a limit of the space
-    are left out.
+    For each size it has as much in flight as the plain workload, and as much as a sibling can have. One set-up serves
+    all. Sizes for which that would break a limit of the space are left out. At an offered load a curve brackets few
+    siblings, as it would have one load and one batch, so there is none (ADR 39).
     """
-    lengths, loads = space.dimensions.get("messages"), space.dimensions.get("offered_bps")
-    if not isinstance(lengths, Vector) or sibling.more_opcodes:
+    lengths = space.dimensions.get("messages")
+    if not isinstance(lengths, Vector) or sibling.more_opcodes or sibling.offered_bps:
         return ()
     base = space.base
     variants: list[dict[str, Any]] = [
         {"qps": base.qps, "send_wq_depth": base.send_wq_depth},
         {"qps": MAX_SIBLING_QPS, "send_wq_depth": _deepest(space, sibling)},
     ]
-    if sibling.offered_bps:
-        steps = loads.ladder[::-_LOAD_STEP] if isinstance(loads, Ordered) else (sibling.offered_bps,)
-        variants = [{**variants[0], "offered_bps": load} for load in steps if load]
     points: list[Workload] = []
-    for size in lengths.element.ladder[:: 2 * _CURVE_STEP if sibling.offered_bps else _CURVE_STEP]:
+    for size in lengths.element.ladder[::_CURVE_STEP]:
         for changes in variants:
             point = plain_sibling(sibling.with_(messages=(size,), **changes), space)
             if space.allows(point) and space.allows(made_for_all([*points, point])):

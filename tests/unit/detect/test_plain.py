@@ -41,13 +41,9 @@ def test_a_curve_has_little_and_much_in_flight_for_each_size() -> None:
     assert min(each.send_wq_depth for each in many) > space.base.send_wq_depth
 
 
-def test_a_mix_of_opcodes_has_no_curve() -> None:
-    assert curve_of(Workload(more_opcodes=(Opcode.SEND,), messages=(64, 64)), load_space("nsdi22")) == ()
-
-
-def test_a_curve_at_an_offered_load_has_the_loads_of_the_space_and_the_batch_of_the_workload() -> None:
-    space = load_space("offered-load")
-    curve = curve_of(space.base.with_(opcode=Opcode.SEND, messages=(64,), wqe_batch=4, offered_bps=2 * 10**9), space)
-    assert {each.offered_bps for each in curve} == {10**9, 40 * 10**9, 160 * 10**9}
-    assert {each.messages for each in curve} == {(64,), (1024,), (16384,), (262144,), (4194304,)}
-    assert {each.wqe_batch for each in curve} == {4}
+@pytest.mark.parametrize(
+    "workload",
+    [Workload(more_opcodes=(Opcode.SEND,), messages=(64, 64)), Workload(messages=(64,), offered_bps=10**9)],
+)
+def test_a_mix_of_opcodes_and_an_offered_load_have_no_curve(workload: Workload) -> None:
+    assert curve_of(workload, load_space("offered-load")) == ()
