@@ -189,7 +189,7 @@ class Explainer:
                 reason=second.reason,
                 severity=second.severity,
                 host=second.host,
-                found_at_run=self._triage.first_run(joined.suspect, second.symptom),
+                found_at_run=self._measurer.judgement.first_run(joined.suspect, second.symptom),
                 found_at_seconds=self._measurer.elapsed_seconds,
                 is_plain=self._measurer.judgement.is_plain(joined.suspect),
             )

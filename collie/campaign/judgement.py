@@ -15,6 +15,7 @@ from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.detect.thresholds import Loss, Thresholds
+from collie.ports import RunRecord
 from collie.workloads.workload import Workload
 
 
@@ -34,15 +35,22 @@ class Judgement:
         self._given = levels
         self._ordinary = Ordinary(catalog)
         self._evidence: dict[Workload, list[tuple[Verdict, Measurement]]] = {}
+        self._first_runs: dict[tuple[Workload, Symptom], int] = {}
         self._of_links: Verdict | None = None
 
-    def learn(self, workload: Workload, verdict: Verdict, measurement: Measurement, purpose: str) -> Verdict:
+    def learn(self, record: RunRecord, verdict: Verdict, measurement: Measurement) -> Verdict:
         """Keep a judged run as evidence. Return its verdict with its signature."""
-        if verdict.is_normal and purpose == "search":  # probes close to an anomaly have high counters
+        if verdict.is_normal and record.purpose == "search":  # probes close to an anomaly have high counters
             self._ordinary.learn(measurement)
         verdict = self.with_signature(verdict, measurement)
-        self._evidence.setdefault(workload, []).append((verdict, measurement))
+        self._evidence.setdefault(record.workload, []).append((verdict, measurement))
+        if verdict.symptom is not None:
+            self._first_runs.setdefault((record.workload, verdict.symptom), record.run)
         return verdict
+
+    def first_run(self, workload: Workload, symptom: Symptom) -> int:
+        """Return the number of the first run in which a workload showed a symptom."""
+        return self._first_runs[workload, symptom]
 
     def signature(self, measurement: Measurement) -> Signature:
         """Return the raised counters of a run, relative to the healthy runs so far."""

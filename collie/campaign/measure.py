@@ -201,7 +201,7 @@ class Measurer:
                         self._store.annotate(record.run, verdict, lane.driven)
                     return Verdict(Outcome.NORMAL, verdict.reason)
                 verdict = await self._judge(lane, record.workload, measurement, record.purpose)
-                verdict = self.judgement.learn(record.workload, verdict, measurement, record.purpose)
+                verdict = self.judgement.learn(record, verdict, measurement)
                 if record.verdict is None:  # a replayed run can have its verdict on record
                     self._store.annotate(record.run, verdict, lane.driven)
         finally:  # the sibling can raise `BudgetSpent`, but this run is on record

@@ -14,7 +14,6 @@ from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly, Observation, Suspicion
 from collie.detect.signature import Signature, likeness, same_cause
-from collie.detect.symptom import Symptom
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies, LikelySame
 from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
@@ -68,11 +67,6 @@ class Triage:
         # During a replay the record can hold a later state.
         if not (self._measurer.scheduler.replaying and anomaly.id in self._on_record):
             self._store.add_anomaly(anomaly)
-
-    def first_run(self, workload: Workload, symptom: Symptom) -> int:
-        """Return the number of the first run on record in which a workload showed a symptom."""
-        runs = (each for each in self._store.runs(with_series=False) if each.workload == workload)
-        return next(each.run for each in runs if each.verdict is not None and each.verdict.symptom is symptom)
 
     def observe(self, suspicion: Suspicion) -> bool:
         """Match an observation with confirmed anomalies and other suspicions, or add it as a new suspicion.
