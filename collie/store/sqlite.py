@@ -39,7 +39,7 @@ from collie.store.reading import Reader, campaign_folder, files_of
 from collie.store.records import INSERT, SELECT_BETWEEN, SELECT_MEASURED, from_row, require_digest, tallied, to_row
 from collie.store.vetting import BESIDE
 
-_SYNC_SECONDS = 0.1  # a run on hosts takes seconds; to wait for the disk after each simulated one doubles a campaign
+_SYNC_SECONDS = 0.1  # a run on hosts takes seconds, but a simulated one no longer than the wait for the disk
 _PAGE = Page(200, 8 << 20)  # a read per page, so that an abandoned `runs()` does not keep the log from being emptied
 _MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty anomalies, of some kilobytes each
 _ANOMALIES = Page(_MAX_ANOMALIES + 1, 8 << 20)
