@@ -7,11 +7,12 @@ logarithms are nearly sums. A linear model in the ladder positions learns these 
 Method.
 1. The first proposals are plain traffic of each transport, with short and with plain messages. If plain traffic is
    itself anomalous, that is the simplest find, and its runs bound nothing.
-2. The next `starts` proposals are random, transports in turn. Half of the values come from the ends of their ladders,
-   where limits are exceeded.
-3. Goals then follow in turn. A Bayesian linear regression over all runs (other transports count less) weighs every
-   value of every dimension. The weights are drawn from their posterior (Thompson sampling), which tries unknown effects
-   both ways. Each dimension takes a value with a probability that grows with its predicted effect.
+2. The next `starts` proposals are random. Half of the values come from the ends of their ladders, where limits are
+   exceeded. From here on, the transport that has had the fewest turns is the next, of those that a set-up serves.
+3. The goals of a transport then follow in turn. A Bayesian linear regression over all runs (other transports count
+   less) weighs every value of every dimension. The weights are drawn from their posterior (Thompson sampling), which
+   tries unknown effects both ways. Each dimension takes a value with a probability that grows with its predicted
+   effect.
 4. Only one goal of several with correlated readings on one transport is driven at a time.
 5. Each value becomes random with a small chance that grows with every consecutive covered proposal. A share of the
    proposals stays random.
@@ -60,6 +61,8 @@ _SOFTNESS = 0.1
 """Decades below the best value's prediction at which a value is a tenth as probable."""
 _FREE_MESSAGES = 0.5
 """Share of proposals with random message sizes: goals favour the extremes, and many limits lie between."""
+_COVERED_TURN = 0.1
+"""Part of a turn of its transport that a covered proposal takes: it costs no run, but there may be little else left."""
 _MIXES = 10
 """Number of request vectors of several sizes to choose from, besides those of one size."""
 
@@ -136,9 +139,9 @@ class Guided:
         self._rows: list[Floats] = []
         self._readings: list[Floats] = []
         self._of: list[int] = []
-        self._queue: list[_Goal] = []
+        self._goals: list[list[_Goal]] = [[] for _ in self._transports]
         self._goal: _Goal | None = None
-        self._asked = 0
+        self._turns = [0.0] * len(self._transports)
         self._covered = 0
 
     @property
@@ -162,23 +165,25 @@ class Guided:
         return plain
 
     def _proposed(self, on: SetUp | None) -> Workload:
-        self._asked += 1
         fitting = [
             index
             for index, transport in enumerate(self._transports)
             if on is None or all(on.offers(name, value) for name, value in transport.items())
         ]
-        if len(self._rows) < self._starts or not self._counters:
-            return self._start(fitting[self._asked % len(fitting)], on)
-        if self._rng.random() >= self._guide.random_share:
-            self._goal = self._next_goal(fitting)
-        if self._goal is None:
-            return self._start(self._rng.choice(fitting), on)
-        return self._constructed(self._goal, on)
+        transport = min(fitting, key=self._turns.__getitem__)
+        self._turns[transport] += 1.0
+        is_start = len(self._rows) < self._starts or not self._counters
+        if not is_start and self._rng.random() >= self._guide.random_share:
+            self._goal = self._next_goal(transport)
+        return self._start(transport, on) if self._goal is None else self._constructed(self._goal, on)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn from a measurement."""
-        self._covered = self._covered + 1 if answer.outcome is ProposalOutcome.SKIPPED else 0
+        if answer.outcome is ProposalOutcome.SKIPPED:
+            self._covered += 1
+            self._turns[self._transport_of(workload)] -= 1.0 - _COVERED_TURN
+        else:
+            self._covered = 0
         if answer.outcome is not ProposalOutcome.MEASURED or answer.measurement is None:
             return
         self._rows.append(self._encoder.encode(workload))
@@ -194,20 +199,16 @@ class Guided:
         per_message = values / max(messages, 1.0)
         return np.concatenate([np.log10(1.0 + values), np.log10(1e-6 + per_message)])
 
-    def _next_goal(self, transports: Sequence[int]) -> _Goal | None:
-        """Return the next goal of one of these transports. The queue is filled when it has none of any."""
-        if not self._queue:
+    def _next_goal(self, transport: int) -> _Goal | None:
+        """Return the next goal of a transport, or None if none of its counters moved."""
+        goals = self._goals[transport]
+        if not goals:
             readings, of = np.array(self._readings), np.array(self._of)
-            for transport in range(len(self._transports)):
-                self._queue += self._independent(readings[of == transport], transport)
-            self._rng.shuffle(self._queue)
-        goal = next((goal for goal in reversed(self._queue) if goal.transport in transports), None)
-        if goal is not None:
-            self._queue.remove(goal)
-        return goal
+            goals += self._independent(readings[of == transport], transport)
+        return goals.pop() if goals else None
 
     def _independent(self, readings: Floats, transport: int) -> list[_Goal]:
-        """Return the goals of one transport whose counters moved, without goals correlated to earlier ones."""
+        """Return the goals of one transport whose counters moved, in random order. Of correlated ones one is enough."""
         goals = [
             _Goal(counter, per_message, transport)
             for counter in range(len(self._counters))

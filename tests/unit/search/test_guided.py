@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter as Tally
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from statistics import fmean
 
@@ -261,14 +263,52 @@ def test_on_a_set_up_the_plain_traffic_that_fits_comes_first_and_nothing_else_wh
 
 
 def test_on_a_set_up_only_counters_of_its_transport_are_driven() -> None:
-    """Misses move on RC alone."""
+    """Misses move on RC alone. Every run has as many messages, so nothing moves per message."""
+
+    def moving(workload: Workload) -> Measurement:
+        (_, host), bps = measured(workload).hosts, 8e6 * workload.mean_message_bytes
+        return Measurement((replace(host, delivered_bps=bps),), 5.0)
+
     search = guided()
-    proposals(search, 60)
+    for _ in range(60):
+        workload = search.ask()
+        search.tell(workload, Answer(ProposalOutcome.MEASURED, moving(workload)))
     for kind, driven in ((QpType.UC, False), (QpType.RC, True)):
         counters = set()
         for _ in range(20):
-            workload = search.ask_on(SetUp(SPACE.base.with_(qp_type=kind)))
-            assert workload is not None
-            assert workload.qp_type is kind
+            proposed = search.ask_on(SetUp(SPACE.base.with_(qp_type=kind)))
+            assert proposed is not None
+            assert proposed.qp_type is kind
             counters.add(search.driven)
         assert ("icm_cache_miss" in counters) is driven
+
+
+def turns(search: Guided, outcome: ProposalOutcome, transport: tuple[QpType, Opcode] | None = None) -> Tally[object]:
+    """The transports of the next 120 proposals after plain traffic. Those of `transport` have this outcome."""
+    asked: Tally[object] = Tally()
+    for _ in range(132):
+        workload = search.ask()
+        own = workload.qp_type, workload.opcode
+        asked[own] += 1
+        hit = transport is None or own == transport
+        search.tell(workload, Answer(outcome if hit else ProposalOutcome.MEASURED, None if hit else measured(workload)))
+    return asked
+
+
+def test_transports_have_as_many_turns_even_if_one_of_them_cannot_run() -> None:
+    for outcome in (ProposalOutcome.FAILED, ProposalOutcome.UNSUPPORTED):
+        assert set(turns(guided(), outcome, (QpType.UC, Opcode.SEND)).values()) == {22}
+
+
+def test_a_transport_with_covered_proposals_is_asked_until_it_has_runs_but_does_not_hold_up_the_others() -> None:
+    asked = turns(guided(), ProposalOutcome.SKIPPED, (QpType.RC, Opcode.READ))
+    most = asked.pop((QpType.RC, Opcode.READ))
+    assert max(asked.values()) - min(asked.values()) <= 1
+    assert 5 * min(asked.values()) < most < 12 * min(asked.values())
+
+
+def test_on_a_set_up_its_transports_have_as_many_turns() -> None:
+    search = guided()
+    proposals(search, 12)
+    asked = Tally(workload.opcode for _ in range(30) if (workload := search.ask_on(SetUp(SPACE.base))) is not None)
+    assert asked == {Opcode.WRITE: 10, Opcode.SEND: 10, Opcode.READ: 10}
