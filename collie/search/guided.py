@@ -10,9 +10,8 @@ Method.
 2. The next `starts` proposals are random. Half of the values come from the ends of their ladders, where limits are
    exceeded. From here on, the transport that has had the fewest turns is the next, of those that a set-up serves.
 3. The goals of a transport then follow in turn. A Bayesian linear regression over all runs (other transports count
-   less) weighs every value of every dimension. The weights are drawn from their posterior (Thompson sampling), which
-   tries unknown effects both ways. Each dimension takes a value with a probability that grows with its predicted
-   effect.
+   less) weighs every value of every dimension. Each dimension takes a value with a probability that grows with its
+   predicted effect.
 4. Only one goal of several with correlated readings on one transport is driven at a time.
 5. Each value becomes random with a small chance that grows with every consecutive covered proposal. A share of the
    proposals stays random.
@@ -47,9 +46,7 @@ _SHORT_MESSAGE = 1024
 _OTHER_TRANSPORT = 0.15
 """Weight of a run of another transport."""
 _RIDGE = 1.0
-"""Precision of the prior: a dimension with little variation has a weight near 0 and is tried both ways."""
-_MIN_SPREAD = 0.3
-"""Lower limit of the standard deviation of a reading's logarithm around the model."""
+"""Precision of the prior: a dimension with little variation has a weight near 0, so all its values are as probable."""
 _RANDOM_VALUE = 0.08
 _MORE_RANDOM = 0.06
 """Chance of a random value in place of the model's, and its increase per consecutive covered proposal."""
@@ -130,7 +127,6 @@ class Guided:
         self._guide = recipe.guide
         self._space = space
         self._rng = rng
-        self._noise = np.random.default_rng(rng.getrandbits(64))
         self._counters = [counter.name for counter in catalog.of_kind(CounterKind.DIAGNOSTIC)]
         self._encoder = Encoder(space)
         self._transports = _transports(space)
@@ -277,18 +273,14 @@ class Guided:
         return self._space.construct(on_set_up(on, self._on(goal.transport, pick)))
 
     def _weights(self, goal: _Goal) -> Floats:
+        """Return what each feature adds to the logarithm of a goal's reading: the mean of the posterior."""
         rows, of = np.array(self._rows), np.array(self._of)
         target = np.array(self._readings)[:, self._column(goal)]
         weight = np.where(of == goal.transport, 1.0, _OTHER_TRANSPORT)
-        mean = float(np.average(target, weights=weight))
         weighted = rows * weight[:, None]
         precision = weighted.T @ rows + _RIDGE * np.eye(self._encoder.width)
-        fitted = np.linalg.solve(precision, weighted.T @ (target - mean))
-        residual = target - mean - rows @ fitted
-        spread = max(_MIN_SPREAD, float(np.sqrt(np.average(residual**2, weights=weight))))
-        factor = np.linalg.cholesky(precision)
-        drawn = np.linalg.solve(factor.T, self._noise.standard_normal(self._encoder.width))
-        return np.asarray(fitted + spread * drawn, dtype=np.float64)
+        fitted = np.linalg.solve(precision, weighted.T @ (target - float(np.average(target, weights=weight))))
+        return np.asarray(fitted, dtype=np.float64)
 
     def _transport_of(self, workload: Workload) -> int:
         for index, transport in enumerate(self._transports):
