@@ -30,14 +30,13 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 
     run       purpose    result
     1-17      search     plain traffic of six transports on three set-ups, and its siblings (7-9, 14-15): normal
-    18-38     search     fourteen random phases and the siblings of two set-ups (24-30): normal
-    39        repeat     one of these phases on a set-up of its own: no other throughput
-    40-47     search     eight phases of a fourth set-up: three suspicions
-    48-50     sibling    the bounds of these runs, as phases of one plain set-up
-    51-61     confirm    three of three confirm each, as so early nothing is known of strays: a1, a2, a3
-    62-82     extract    three explanations need the rest of the budget. Phases of one set-up ask about a1
-    83-99     sibling    the curve of plain RC READ bounds what the last of these questions varies
-    100-120   extract    further questions, and the curve of RC WRITE (105-120). The budget ends before a1 is complete
+    18-30     search     six random phases of UD, and the siblings of seven messages of other lengths: normal
+    31-38     search     eight random phases of RC: three suspicions
+    39        sibling    the bounds of these runs. That of READ needs a set-up of its own (40)
+    41-52     confirm    three of three confirm each, as so early nothing is known of strays: a1, a2, a3
+    53-77     extract    three explanations need the rest of the budget. Phases of few set-ups ask about a1
+    78-106    claim      five fresh runs inside its set (83, 91, 95, 99, 103), each with questions on its set-up
+    107-120   extract    questions about a2. The budget ends before it is complete
 """
 
 from __future__ import annotations
