@@ -161,8 +161,8 @@ SCHEDULE_TEXT = """The paper gives no temperatures, and leaves open what one sea
 last. Ten hours are about 900 runs, 100 for each of the paper's nine diagnostic counters. Here most of them explain.
 These are campaigns of `nsdi22-diag` with other schedules, on seeds that no other section uses."""
 
-GUIDED_TEXT = """`explain_after_sightings=0` explains each anomaly at once. `guide.random_share=1.0` learns nothing.
-It draws transports at random, and values from the ends of their ranges."""
+GUIDED_TEXT = """`explain_after_sightings=0` explains each anomaly at once. `guide.random_share=1.0` learns nothing:
+its values are random, half of them from the ends of their ranges."""
 
 OTHERS = """## Other subsystems and noise
 
