@@ -148,7 +148,7 @@ def test_a_reproduction_says_where_its_workload_is_simpler_than_the_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["search", "--campaign", "c", "--seed", "1", "--budget", "30m"]) == 0
+    assert run(["search", "--recipe", "random", "--campaign", "c", "--seed", "1", "--budget", "30m"]) == 0
     with ADAPTERS.records.read(tmp_path / "c") as store:
         anomaly = store.anomalies()[0]
     capsys.readouterr()

@@ -202,9 +202,9 @@ def test_an_anomaly_of_a_campaign_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["search", "--budget", "40m", "--seed", "1", "--campaign", "c"]) == 0
+    assert run(["search", "--recipe", "random", "--budget", "30m", "--seed", "1", "--campaign", "c"]) == 0
     capsys.readouterr()
     code, said, _ = collie(capsys, "check", "last/a1", "--against", "c")
-    assert code == 4, "its budget was too small to explain anything"
+    assert code == 4, "this recipe explains nothing"
     assert said.startswith("c/a1: ")
     assert "not compared: c/a1, c/a2, c/a3" in said
