@@ -20,16 +20,15 @@ import hashlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from random import Random
 from statistics import fmean, stdev
 from typing import Any
-from unittest.mock import patch
 
 from collie.content.catalogs import load_catalog
 from collie.content.recipes import load_recipe
@@ -47,6 +46,7 @@ from collie.simulator.truth import Truth
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
+from tests.support.results import parse_seeds
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "guided": {},
@@ -80,10 +80,18 @@ class Task:
 
 def reached(task: Task) -> dict[Mechanism, int]:
     """Return the number of the run that shows each mechanism first."""
-    with ExitStack() as changed:
-        for name, value in VARIANTS.get(task.variant, {}).items():
-            changed.enter_context(patch.object(guided, name, value))
+    with _constants(VARIANTS.get(task.variant, {})):
         return _Search(task).reached()
+
+
+@contextmanager
+def _constants(changed: Mapping[str, Any]) -> Iterator[None]:
+    before = {name: getattr(guided, name) for name in changed}
+    vars(guided).update(changed)
+    try:
+        yield
+    finally:
+        vars(guided).update(before)
 
 
 class _Search:
@@ -181,7 +189,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subsystems", default="F", help="names or files, separated by commas")
     parser.add_argument("--variants", default=",".join(KNOWN))
-    parser.add_argument("--seeds", default="1-24", metavar="FIRST-LAST")
+    parser.add_argument("--seeds", default="1-24", type=parse_seeds, help="as 1-24 or 1,5,7-9")
     parser.add_argument("--runs", type=int, default=330, help="a campaign of guided on F has about as many in 10 h")
     parser.add_argument("--covered", type=float, default=0.5, help="share of a known cause that its set covers")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -189,15 +197,13 @@ def main(words: Sequence[str] | None = None) -> None:
     variants = options.variants.split(",")
     if unknown := set(variants).difference(KNOWN):
         parser.error(f"there is no variant {', '.join(sorted(unknown))}; there are {', '.join(KNOWN)}")
-    low, _, high = options.seeds.partition("-")
-    seeds = range(int(low), int(high or low) + 1)
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are parallel; threads inside would fight over cores
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         for subsystem in options.subsystems.split(","):
             counts = {}
             for variant in variants:
-                tasks = [Task(subsystem, variant, seed, options.runs, options.covered) for seed in seeds]
+                tasks = [Task(subsystem, variant, seed, options.runs, options.covered) for seed in options.seeds]
                 counts[variant] = list(pool.map(reached, tasks))
                 print(f"{subsystem}: {variant}", file=sys.stderr, flush=True)
             print(table(subsystem, options.runs, counts), flush=True)

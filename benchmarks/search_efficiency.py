@@ -60,7 +60,7 @@ from collie.workloads.pruning import prune
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 from tests.support.quality import precision, recall, true_region
-from tests.support.results import Result, append, last_commit, read_results
+from tests.support.results import Result, append, last_commit, parse_seeds, read_results
 from tests.support.search_evidence import PARTS, Part, of_one_commit, page
 from tests.support.search_tables import minutes_table, plot, speedup_table, summary_table
 
@@ -352,15 +352,6 @@ def _of_part(results: Iterable[Result], part: Part) -> list[Result]:
         and asked["phases"] in part.phases
     ]
     return sorted(of_one_commit(own, part), key=lambda one: part.contenders.index(one["asked"]["contender"]))
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Read `1-20`, `3` or `1,5,7-9`."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        seeds += range(int(first), int(last or first) + 1)
-    return seeds
 
 
 def parse_counts(text: str) -> list[int]:

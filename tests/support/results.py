@@ -1,4 +1,4 @@
-"""Results of long scripts: plain objects, one a line, so that a killed script goes on where it was."""
+"""Seeds and results of long scripts: plain objects, one a line, so that a killed script goes on where it was."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ def append(path: Path, result: Result) -> None:
             if file.read(1) != b"\n":
                 file.write(b"\n")
         file.write(json.dumps(result).encode() + b"\n")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read `1-20`, `3` or `1,5,7-9`."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        seeds += range(int(first), int(last or first) + 1)
+    return seeds
 
 
 def last_commit(root: Path, depends_on: Sequence[str]) -> str:
