@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from collie.advise.effort import Effort
 from collie.advise.solver import find
+from collie.detect.symptom import Symptom
 from collie.workloads.application import Traffic, Values
 from collie.workloads.dimension import Ordered
 from collie.workloads.feature import DERIVED, SIZES, Condition, Mfs, Op
@@ -23,6 +24,7 @@ class Known:
         seen: a workload that showed it.
         cure: a known fix outside the application.
         is_coarse: its thresholds were published, not extracted.
+        symptom: None where only the conditions count.
     """
 
     id: str
@@ -32,6 +34,15 @@ class Known:
     subsystem: str = ""
     cure: str = ""
     is_coarse: bool = False
+    symptom: Symptom | None = None
+
+    def explains(self, workload: Workload, symptom: Symptom) -> bool:
+        """Whether a workload with a symptom meets the conditions.
+
+        What harms a victim is no anomaly of the workload's own traffic, and the other way round.
+        """
+        elsewhere = self.symptom is not None and self.symptom.is_of_victim != symptom.is_of_victim
+        return not elsewhere and self.mfs.covers(workload)
 
 
 @dataclass(frozen=True)

@@ -182,9 +182,6 @@ def resume(
         inputs = search_inputs(adapters, choice)
         if budget is not None:
             _refuse_less_than_used(inputs.budget, store)
-            before = search_inputs(adapters, began).budget
-            if not before.is_within(inputs.budget):
-                logger.warning("the budget of %s was %s and is now %s in all", directory, before, inputs.budget)
         lost = lost_runs(adapters, store)
         testbed = open_testbed(
             adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler, absent_ok=True
@@ -199,6 +196,9 @@ def resume(
             absent=isinstance(testbed, ParallelPairs) and bool(testbed.absent),
         )
         require_idle_ports(testbed, shared_port=choice.shared_port)
+        before = search_inputs(adapters, began).budget
+        if not before.is_within(inputs.budget):
+            logger.warning("the budget of %s was %s and is now %s in all", directory, before, inputs.budget)
         store.replace_settings(choice.to_settings())
         opened = _open(adapters, choice, inputs, testbed, store, lost)
         on_failure.pop_all()

@@ -17,6 +17,7 @@ from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import JudgedRun
+from collie.detect.symptom import Symptom
 from collie.errors import UsageError
 from collie.files import is_file_name
 from collie.perftest.parse import read as read_perftest
@@ -48,7 +49,10 @@ def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = No
             logger.warning("campaign %s has found nothing that an application could hit", against)
         explained = [anomaly for anomaly in kinds if anomaly.mfs.conditions]
         return Collection(
-            tuple(Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload) for each in explained),
+            tuple(
+                Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload, symptom=each.symptom)
+                for each in explained
+            ),
             tuple(f"{folder}/{each.id}" for each in kinds if not each.mfs.conditions),
         )
     references = adapters.content.references(against)
@@ -67,6 +71,7 @@ def _published(reference: ReferenceAnomaly) -> Known:
         reference.subsystem,
         cure,
         is_coarse=True,
+        symptom=Symptom(reference.symptom),
     )
 
 

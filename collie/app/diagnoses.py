@@ -142,10 +142,11 @@ def drive(session: SingleRunSession, workload: Workload, *, every: bool = False)
 
 
 def _covering(known: Sequence[Known], found: Diagnosis) -> tuple[Known, ...]:
-    """Return the known anomalies whose conditions the workload meets, first those that the advice breaks."""
-    if not found.is_anomalous:
+    """Return the known anomalies that the workload can have, first those that the advice breaks."""
+    verdict = found.run.verdict
+    if not found.is_anomalous or verdict is None or verdict.symptom is None:
         return ()
-    covering = [each for each in known if each.mfs.covers(found.run.workload)]
+    covering = [each for each in known if each.explains(found.run.workload, verdict.symptom)]
     advised = found.advised
     return tuple(sorted(covering, key=lambda each: advised is not None and each.mfs.covers(advised.run.workload)))
 

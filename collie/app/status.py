@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -26,6 +28,8 @@ from collie.workloads.units import format_count
 
 _SILENCE_SECONDS = 10 * HEARTBEAT_SECONDS
 """A process that is silent for longer counts as dead. Busy machines and file servers delay a few signs of life."""
+_LATE_SECONDS = 2 * HEARTBEAT_SECONDS
+"""The same for a process that this machine does not have. A container does not see the processes of others."""
 
 
 BASELINE_FOLDER = "baseline"
@@ -157,9 +161,23 @@ def last_sign(adapters: Adapters, store: CampaignRecord) -> tuple[Heartbeat | No
 def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:
     if heartbeat is None or silent_seconds is None:
         return Life.UNKNOWN
-    if heartbeat.state is ProcessState.RUNNING and silent_seconds > _SILENCE_SECONDS:
-        return Life.DIED
+    if heartbeat.state is ProcessState.RUNNING:
+        allowed = _LATE_SECONDS if _is_gone(heartbeat) else _SILENCE_SECONDS
+        return Life.DIED if silent_seconds > allowed else Life.RUNNING
     return Life(heartbeat.state.value)
+
+
+def _is_gone(heartbeat: Heartbeat) -> bool:
+    """Whether the process ran on this machine and runs no more."""
+    if heartbeat.machine != socket.gethostname():
+        return False
+    try:
+        os.kill(heartbeat.pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):  # another user's process, or a damaged record
+        return False
+    return False
 
 
 def _standing(last: CampaignProgress, tally: Tally, anomalies: tuple[Anomaly, ...]) -> CampaignProgress:

@@ -18,7 +18,7 @@ from collie.counters.catalog import Catalog, Counter, CounterKind, Role
 from collie.counters.series import robust_spread
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
-from collie.search.likely_cause import DiscriminatingCounter, hint
+from collie.search.likely_cause import DiscriminatingCounter, hint, told_apart
 from collie.workloads.feature import Mfs
 
 MAX_DISCRIMINATING = 3
@@ -33,7 +33,8 @@ def rank(
 ) -> tuple[tuple[DiscriminatingCounter, ...], str]:
     """Return the counters that a reproducing run moved against plain runs, most moved first, and a hint for the cause.
 
-    Both are empty if there are no runs to compare, or if no counter moved. The hint uses all moved counters.
+    Both are empty if there are no runs to compare, or if no counter moved. The hint uses all moved counters. The one
+    that it relies on is always among those returned, so that they bear the hint out.
     """
     packets = _packets(measurement, catalog)
     compared = [(run, count) for run in plain if (count := _packets(run, catalog))]
@@ -48,7 +49,13 @@ def rank(
             known = counter.name, counter.component, math.exp(advance), counter.meaning
             found.append(DiscriminatingCounter(*known, reading, len(compared)))
     found.sort(key=lambda telling: -telling.factor)
-    return tuple(found[:MAX_DISCRIMINATING]), hint(symptom, found, mfs) if found else ""
+    if not found:
+        return (), ""
+    shown = found[:MAX_DISCRIMINATING]
+    relied_on = told_apart(found, mfs)
+    if relied_on is not None and relied_on not in shown:
+        shown[-1] = relied_on
+    return tuple(shown), hint(symptom, found, mfs)
 
 
 def _candidates(symptom: Symptom, catalog: Catalog) -> list[Counter]:

@@ -49,6 +49,12 @@ def component(moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> str:
     return found[1].component if found else _blamed(moved)[0].component
 
 
+def told_apart(moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> DiscriminatingCounter | None:
+    """Return the counter that tells the specific cause of `hint` apart, or None if there is no specific cause."""
+    found = _named(moved, mfs)
+    return found[1] if found else None
+
+
 def _specific(moved: Sequence[DiscriminatingCounter], mfs: Mfs) -> str:
     found = _named(moved, mfs)
     return found[0].text if found else ""

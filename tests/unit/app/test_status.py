@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,7 +15,7 @@ import pytest
 from collie.app import status
 from collie.app.pulse import Pulse
 from collie.app.status import Life
-from collie.campaign.progress import Heartbeat, ProcessState
+from collie.campaign.progress import HEARTBEAT_SECONDS, Heartbeat, ProcessState
 from collie.errors import HostUnreachable
 from collie.store.directory import CampaignDirectory
 from collie.store.heartbeat import read_heartbeat, write_heartbeat
@@ -29,6 +32,22 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with SqliteStore.create(directory, HEADER) as store:
         fill(store)
     return directory
+
+
+def test_a_process_of_this_machine_that_is_gone_counts_as_dead_after_two_signs(campaign: Path) -> None:
+    """Another process can have the number of a process of another machine."""
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    for machine, pid, life in (
+        (socket.gethostname(), ended.pid, Life.DIED),
+        (socket.gethostname(), os.getpid(), Life.RUNNING),
+        ("server", ended.pid, Life.RUNNING),
+    ):
+        said = Heartbeat(ProcessState.RUNNING, machine, pid, UPDATED, UPDATED, replace(STANDING, runs=1))
+        write_heartbeat(CampaignDirectory(campaign).status, said)
+        for silent, expected in ((2 * HEARTBEAT_SECONDS - 1, Life.RUNNING), (2 * HEARTBEAT_SECONDS + 1, life)):
+            moment = datetime.fromisoformat(UPDATED) + timedelta(seconds=silent)
+            assert status.status(ADAPTERS, campaign, moment).life is expected, (machine, pid, silent)
 
 
 @pytest.mark.parametrize(

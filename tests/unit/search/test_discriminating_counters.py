@@ -18,7 +18,7 @@ from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.ports import Measured
 from collie.search.discriminating_counters import MAX_DISCRIMINATING, rank
-from collie.search.likely_cause import DiscriminatingCounter
+from collie.search.likely_cause import DiscriminatingCounter, component
 from collie.simulator.subsystem import Witness
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Condition, Mfs, Op
@@ -107,12 +107,16 @@ def test_only_the_most_discriminating_are_named() -> None:
     assert [item.factor for item in telling] == sorted((item.factor for item in telling), reverse=True)
 
 
-def test_the_hint_also_uses_the_counters_that_are_not_named() -> None:
+def test_the_counter_that_the_hint_relies_on_is_named_even_if_others_moved_more() -> None:
     everything = run(wqe_miss=5e5, mtt_miss=5e5, odd=5e5, level=90.0)
     looped = Mfs((Condition("loopback", Op.EQUAL, True),))
     telling, cause = rank(everything, PLAIN, Symptom.PAUSE, CATALOG, looped)
-    assert "PCIe" not in {item.component for item in telling}
     assert "compete for PCIe" in cause
+    assert [item.component for item in telling][-1] == "PCIe"
+    assert component(telling, looped) == "PCIe"
+    unlooped, _ = rank(everything, PLAIN, Symptom.PAUSE, CATALOG, Mfs(()))
+    assert "PCIe" not in {item.component for item in unlooped}
+    assert telling[:-1] == unlooped[: len(telling) - 1]
 
 
 @pytest.mark.parametrize(
