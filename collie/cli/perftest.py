@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 from typing import Any
 
@@ -23,8 +24,12 @@ from collie.report.json.objects import render_measures, with_safety
 from collie.report.quantities import victim_kept
 from collie.report.terminal.summary import failure_lines, styled, verdict_lines, victim_lines
 from collie.wiring import ADAPTERS
+from collie.workloads.units import format_seconds
 
 logger = logging.getLogger(__name__)
+
+_LENGTH = re.compile(r"-[nD]\d*|--(iters|duration)(=.*)?")
+"""The options of perftest that end its run."""
 
 
 @click.command("perftest", cls=CollieCommand, context_settings={"ignore_unknown_options": True})
@@ -55,6 +60,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], output: str, **_optio
         logger.warning("%s: %s", line, remark)
     with sessions.open_session(ADAPTERS, choice, Silence()) as session:
         judged = session.measure_all(fitting) if len(fitting) > 1 else [session.measure(fitting[0])]
+        _warn_of_length(line, judged)
         device = session.testbed.info.name
     if output == "json":
         print_json(with_safety(render_measures(judged), session.safety))
@@ -66,6 +72,15 @@ def command(ctx: click.Context, /, words: tuple[str, ...], output: str, **_optio
     if print_safety(session.safety) or None in verdicts:
         return 3
     return 4 if any(verdict is not None and verdict.is_inconclusive for verdict in verdicts) else 0
+
+
+def _warn_of_length(line: str, judged: list[JudgedRun]) -> None:
+    """Say so if a line asks for a number of iterations or a time: a window of Collie has its own."""
+    asked = next((word for word in shlex.split(line) if _LENGTH.fullmatch(word)), None)
+    measured = next((each.result.measurement for each in judged if isinstance(each.result, Measured)), None)
+    if asked is not None and measured is not None:
+        seconds = format_seconds(measured.window_seconds)
+        logger.warning("%s: Collie measures for %s; %s has no say in that", line, seconds, asked)
 
 
 def _row(judged: JudgedRun) -> Row | None:

@@ -119,7 +119,9 @@ def _words(text: str) -> tuple[list[str], str, list[str]]:
         meant = did_you_mean(program, table.PROGRAM_NAMES)
         if program.startswith("ib_") and program.endswith("_bw") and meant:
             raise UsageError(f"no perftest program is called {program}{meant}")
-        if program.startswith(("ib_", "raw_ethernet_")):
+        if program.startswith("raw_ethernet_"):
+            raise UsageError(f"{program} uses no RDMA: only {', '.join(table.PROGRAM_NAMES)} run a workload")
+        if program.startswith("ib_"):
             raise UsageError(f"{program} keeps no queue full: only {', '.join(table.PROGRAM_NAMES)} run a workload")
     raise UsageError(f"no perftest program ({', '.join(table.PROGRAM_NAMES)}) in: {text}")
 

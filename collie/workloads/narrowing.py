@@ -57,8 +57,9 @@ def _value(name: str, text: str, word: str) -> Any:
     if name not in FIELD_NAMES:
         hint = did_you_mean(name, FIELD_NAMES) or f"; one of {', '.join(FIELD_NAMES)}"
         raise UsageError(f"{word!r}: no dimension {name!r}{hint}")
-    items = [scalar(item) for item in text.split(",")]
-    raw: Any = items if len(items) > 1 else items[0]
+    is_list = text.startswith("[") and text.endswith("]")  # as results print it
+    items = [scalar(item) for item in (text[1:-1] if is_list else text).split(",")]
+    raw: Any = items if is_list or len(items) > 1 else items[0]
     try:
         return parse_value(name, raw)
     except ValueError as error:

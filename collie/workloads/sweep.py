@@ -128,6 +128,8 @@ def middle(space: Space, axis: Axis, low: int, high: int) -> int | None:
     if ordered.ladder_only:
         return None
     wanted = math.sqrt(low * high) if low > 0 else (low + high) / 2
+    if axis.dimension.endswith("_bps"):
+        wanted = float(f"{wanted:.3g}")  # a rate that a reader can type
     snapped = ordered.low + round((wanted - ordered.low) / ordered.step) * ordered.step
     return snapped if low < snapped < high else None
 

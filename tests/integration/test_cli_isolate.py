@@ -75,8 +75,10 @@ def test_what_a_victim_loses_is_reported_beside_any_workload(tmp_path: Path) -> 
     assert min(lost) > 0.8
     assert "; the victim loses 9" in collie(*reproduce, cwd=tmp_path).stdout
     sweep = ("sweep", "--x", "qps=1,8", "--victim", "-o", "s.csv")
-    heads, one, eight = (line.split() for line in collie(*sweep, cwd=tmp_path).stdout.splitlines()[1:4])
+    swept = collie(*sweep, cwd=tmp_path).stdout
+    heads, one, eight = (line.split() for line in swept.splitlines()[1:4])
     assert " ".join(heads[-3:]) == "victim loses verdict"
+    assert "\nthe victim loses a share of its throughput alone; the verdict is against " in swept
     assert (one[-2], eight[-2]) == ("50%", "89%"), "the fair share of a queue pair beside 1 and 8 others"
     with (tmp_path / "s.csv").open() as file:
         assert [float(row["victim_lost_ratio"]) > 0.4 for row in csv.DictReader(file)] == [True, True]

@@ -98,6 +98,15 @@ def test_a_command_line_runs_here_and_gives_perftests_own_table(capsys: pytest.C
     assert float(mebibytes) == pytest.approx(float(average) * 1e9 / 8 / (1 << 20), rel=1e-3)
 
 
+@pytest.mark.parametrize("option", ["-n 5000", "-D 60", "--iters=5000", "-D60"])
+def test_what_would_end_perftests_run_is_said_to_have_no_say(caplog: pytest.LogCaptureFixture, option: str) -> None:
+    assert run(["perftest", f"ib_write_bw -s 65536 {option}", "--noise", "0"]) == 0
+    assert re.search(rf"Collie measures for .* s; {option.split()[0]} has no say in that$", caplog.text, re.MULTILINE)
+    caplog.clear()
+    assert run(["perftest", "ib_write_bw -s 65536", "--noise", "0"]) == 0
+    assert "has no say" not in caplog.text
+
+
 def test_all_sizes_run_in_order_and_end_where_the_transport_does(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["perftest", "ib_send_bw -a -c UD", "--noise", "0", "--format", "json"]) == 0
     runs = json.loads(capsys.readouterr().out)["measurements"]

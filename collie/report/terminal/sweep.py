@@ -51,6 +51,9 @@ def _lines(swept: Swept) -> Iterator[Line]:
     for cells, point in zip(table[1:], found.points, strict=True):
         yield Text(_row(cells, widths), "red" if point.is_anomalous else "")
     yield Text("delivered and packets are those of all receiving hosts together", "dim")
+    if _has_victim(found):
+        beside = "the verdict is against what it keeps beside plain traffic of the same load"
+        yield Text(f"the victim loses a share of its throughput alone; {beside}", "dim")
     told = cliffs(found)
     yield ""
     yield from (Text(f"cliff  {each}", "bold red") for each in told)

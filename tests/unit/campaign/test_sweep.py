@@ -9,6 +9,7 @@ import pytest
 
 from collie.campaign.single_run import JudgedRun, SingleRunSession
 from collie.campaign.sweep import Point, Sweep, cliffs, point_of, sweep
+from collie.content.spaces import load_space
 from collie.detect.bounds import Bound, Calibration
 from collie.detect.judge import judge
 from collie.detect.measurement import HostMeasurement, Measurement
@@ -18,7 +19,7 @@ from collie.ports import Measured
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.sweep import Axis, parsed_axis
+from collie.workloads.sweep import Axis, middle, parsed_axis
 from collie.workloads.workload import Direction, Opcode, Workload
 from tests.support.planted import HEADER, SPACE
 
@@ -69,6 +70,13 @@ def test_a_cliff_is_halved_until_its_place_is_known() -> None:
     assert round(after.lost, 2) == 0.5
     assert len(asked) > 1
     assert [point.x for point in fine.points] == sorted(point.x for point in fine.points)
+
+
+def test_a_rate_is_halved_at_one_that_a_reader_can_type() -> None:
+    space = load_space("offered-load")
+    offered = parsed_axis(space, "offered_bps=20Gbit/s..98Gbit/s", space.base, "--x")
+    assert middle(space, offered, 20_000_000_000, 98_000_000_000) == 44_300_000_000
+    assert middle(SPACE, axis("qps=1..4096"), 1000, 4096) == 2024
 
 
 def test_a_fall_without_another_verdict_is_a_cliff_and_a_small_one_is_none() -> None:

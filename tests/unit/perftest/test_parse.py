@@ -108,6 +108,7 @@ def test_lines_of_one_moment_make_one_workload() -> None:
         (["ib_write_bw -l 256 -D 5"], "wqe_batch 256 is deeper than send_wq_depth 128"),
         (["ib_atomic_bw -A SWAP"], "ib_atomic_bw has no operation --atomic_type=SWAP"),
         (["ib_write_lat"], "ib_write_lat keeps no queue full"),
+        (["raw_ethernet_bw"], "raw_ethernet_bw uses no RDMA"),
         (["iperf3 -c host"], "no perftest program"),
         (["ib_write_bw 'host"], "No closing quotation"),
         (["ib_write_bw a b"], "names one server at most"),

@@ -103,6 +103,20 @@ def test_what_only_looks_like_a_number_is_refused(word: str) -> None:
         parse_limits([f"qps<={word}"])
 
 
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("messages=[64 KiB]", (65536,)),
+        ("messages=[128 B, 64 KiB]", (128, 65536)),
+        ("messages=128,64KiB", (128, 65536)),
+        ("sge_split=[128 B]", (128,)),
+        ("sge_split=even", "even"),
+    ],
+)
+def test_a_list_is_read_as_results_print_it(word: str, value: object) -> None:
+    assert list(parse_fixes([word]).values()) == [value]
+
+
 def test_a_field_at_its_default_that_came_later_changes_no_draw() -> None:
     first = stable_text(Workload())
     assert first.startswith(
