@@ -176,4 +176,5 @@ class Confirmer:
             extraction_runs=0,
             complete=False,
             is_plain=self._measurer.judgement.is_plain(suspicion.workload),
+            known_as=suspicion.foreseen.name if suspicion.foreseen is not None else "",
         )

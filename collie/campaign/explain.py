@@ -148,7 +148,7 @@ class Explainer:
             judgements,
             lambda probe: self._cost(lane, confirmed.anomaly, probe),
             lambda: lane.set_up,
-            confirmed.foreseen,
+            confirmed.foreseen.mfs if confirmed.foreseen is not None else None,
         )
 
     def _cost(self, lane: Lane, anomaly: Anomaly, probe: Workload) -> float:
@@ -192,6 +192,7 @@ class Explainer:
                 found_at_run=self._measurer.judgement.first_run(joined.suspect, second.symptom),
                 found_at_seconds=self._measurer.elapsed_seconds,
                 is_plain=self._measurer.judgement.is_plain(joined.suspect),
+                known_as="",
             )
             self._triage.keep(waiting.anomaly)
             self._sink.on_event(AnomalyReplaced(waiting.anomaly))

@@ -11,6 +11,7 @@ from collie.campaign.lanes import Lane
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.search.anomaly import Anomaly
+from collie.search.foreseen import ForeseenAnomaly
 from collie.search.second_cause import NO_FLOOR, Floor
 from collie.workloads.feature import Mfs
 from collie.workloads.setup import SetUp
@@ -23,7 +24,7 @@ class Observation:
 
     Attributes:
         floor: from where on it shows, where a milder anomaly has the set `inside` around it.
-        foreseen: its set on another testbed, where it is known.
+        foreseen: the anomaly of another testbed that was looked for, if it was found so.
     """
 
     workload: Workload
@@ -31,7 +32,7 @@ class Observation:
     measurement: Measurement
     floor: Floor = field(default=NO_FLOOR, kw_only=True)
     inside: Mfs | None = field(default=None, kw_only=True)
-    foreseen: Mfs | None = field(default=None, kw_only=True)
+    foreseen: ForeseenAnomaly | None = field(default=None, kw_only=True)
 
 
 @dataclass(eq=False)

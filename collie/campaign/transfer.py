@@ -70,7 +70,7 @@ class Transfer:
                 if verdict is not None and verdict.is_anomalous and isinstance(record.result, Measured):
                     measurement = record.result.measurement
                     suspicion = Suspicion(
-                        workload, verdict, measurement, record.run, lane, proposed=False, foreseen=foreseen.mfs
+                        workload, verdict, measurement, record.run, lane, proposed=False, foreseen=foreseen
                     )
                     self._suspicions[foreseen.name] = suspicion
                     self._triage.suspicions.append(suspicion)

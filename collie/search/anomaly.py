@@ -85,6 +85,8 @@ class Anomaly:
         history: the shortest sequence of workloads after which it shows on the same set-up. Empty if it needs none.
         made_for: the workload whose set-up it needs, or None if a set-up of its own shows it.
         is_plain: whether plain traffic itself shows it: `workload` is its own plain sibling, on a set-up of its own.
+        known_as: name of the anomaly of another testbed that was looked for here and whose set its explanation began
+            with, or empty.
     """
 
     id: str
@@ -115,6 +117,7 @@ class Anomaly:
     found_severity: float | None = None
     found_reason: str = ""
     is_plain: bool = False
+    known_as: str = ""
 
     def reduced_to(self, workload: Workload, typical: Verdict | None) -> Anomaly:
         """Return the anomaly with a simpler workload, and the figures of a `typical` run of it if there is one."""

@@ -291,6 +291,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "telling": plain(anomaly.telling),
         "hint": anomaly.hint,
         "is_plain": anomaly.is_plain,
+        "known_as": anomaly.known_as,
     }
     if score is not None:
         document["mechanism"] = score.mechanisms.get(anomaly.id)

@@ -161,6 +161,8 @@ def _anomaly(anomaly: Anomaly, joined: Sequence[Anomaly], victim: Victim | None)
         yield Text(f"    {NO_COUNTERS}", "dim")
     if anomaly.hint:
         yield f"    likely: {anomaly.hint}"
+    if anomaly.known_as:
+        yield f"    looked for as {anomaly.known_as}"
     if joined:
         more = "once" if len(joined) == 1 else f"{len(joined)} times"
         yield Text(f"    seen {more} more: {', '.join(other.id for other in joined)}", "dim")

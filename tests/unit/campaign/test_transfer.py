@@ -44,6 +44,7 @@ def test_what_shows_here_too_is_explained_before_the_search(recipe: Recipe) -> N
     summary = search(testbed, recipe=recipe, foreseen=known, sink=sink, store=store, budget=Budget(runs=250))
     first, second, *_ = sink.of(AnomalyExplained)
     assert (conditions(first), conditions(second)) == (set(LOOPBACK.conditions), set(MANY_SGES.conditions))
+    assert [each.anomaly.known_as for each in (first, second)] == ["a1", "a2"]
     purposes = [run.purpose for run in store.runs()]
     assert purposes.count(PURPOSE) == 2
     assert PURPOSE not in purposes[purposes.index("search") :]

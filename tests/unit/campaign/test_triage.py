@@ -15,6 +15,7 @@ from collie.detect.symptom import Symptom
 from collie.detect.thresholds import Thresholds
 from collie.ports import Measured
 from collie.search.anomaly import KnownAnomalies
+from collie.search.foreseen import ForeseenAnomaly
 from collie.search.second_cause import Floor
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
@@ -143,7 +144,7 @@ def test_an_explanation_that_was_contradicted_comes_before_what_waits_already() 
 
 def test_a_sick_sibling_takes_no_anomaly_that_is_known_elsewhere() -> None:
     triage, _, suspicion = explained(Mfs(()), complete=False)
-    elsewhere = replace(suspicion, foreseen=LOOPBACK)
+    elsewhere = replace(suspicion, foreseen=ForeseenAnomaly("june/a1", LOOPBACK, (suspicion.workload,)))
     alike = replace(suspicion)
     triage.suspicions += [elsewhere, alike]
     sick = replace(suspicion, workload=SPACE.base)

@@ -77,6 +77,7 @@ ANOMALY_KEYS = [
     "telling",
     "hint",
     "is_plain",
+    "known_as",
 ]
 
 
