@@ -14,7 +14,7 @@ Method.
    predicted effect.
 4. Only one goal of several with correlated readings on one transport is driven at a time.
 5. Each value becomes random with a small chance that grows with every consecutive covered proposal. A share of the
-   proposals stays random.
+   proposals stays random. A random phase of a set-up mostly uses its capacities in full.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
-from collie.search.phases import on_set_up
+from collie.search.phases import Pick, mostly_full, on_set_up
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
@@ -225,9 +225,12 @@ class Guided:
         return kept
 
     def _start(self, transport: int, on: SetUp | None) -> Workload:
-        return self._space.construct(on_set_up(on, self._on(transport, self._random_value)))
+        return self._space.construct(on_set_up(on, self._on(transport, self._random_pick(on))))
 
-    def _on(self, transport: int, pick: Any) -> Any:
+    def _random_pick(self, on: SetUp | None) -> Pick:
+        return self._random_value if on is None else mostly_full(self._random_value, self._rng)
+
+    def _on(self, transport: int, pick: Pick) -> Pick:
         wanted = self._transports[transport]
 
         def chosen(dimension: Dimension, fitting: list[Any]) -> Any:
@@ -259,10 +262,11 @@ class Guided:
         weights = self._weights(goal)
         chance = min(0.7, _RANDOM_VALUE + _MORE_RANDOM * self._covered)
         free = self._rng.random() < _FREE_MESSAGES
+        draw = self._random_pick(on)
 
         def pick(dimension: Dimension, fitting: list[Any]) -> Any:
             if self._rng.random() < chance or (free and isinstance(dimension, Vector)):
-                return self._random_value(dimension, fitting)
+                return draw(dimension, fitting)
             if isinstance(dimension, Vector):
                 fitting = [*fitting, *(self._random_messages(dimension, fitting) for _ in range(_MIXES))]
             utilities = [self._encoder.utility(weights, dimension, value) for value in fitting]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from collie.workloads.dimension import Choice, Dimension
-from collie.workloads.setup import SetUp, made_for_all
+from collie.workloads.setup import CAPACITIES, SetUp, made_for_all
 from collie.workloads.space import Space
 from collie.workloads.workload import Direction, Workload
 
 Pick = Callable[[Dimension, list[Any]], Any]
 """Chooses among the values that fit a dimension (`Space.construct`)."""
 
+_FULL = 0.9
+"""Chance that a drawn phase uses a capacity of its set-up in full."""
 _FLOWS = {"direction": Direction.BIDIRECTIONAL, "loopback": True}
 
 
@@ -40,6 +43,20 @@ def answers(space: Space, workload: Workload, on: SetUp | None) -> bool:
     return (
         on is not None and space.misfit(workload, on.made_for) is None and workload.sge_count == on.made_for.sge_count
     )
+
+
+def mostly_full(draw: Pick, rng: Random) -> Pick:
+    """Return a draw that usually takes all of a capacity, for the phases of a set-up (`on_set_up`).
+
+    A set-up offers every value up to its own, which was itself drawn. A value drawn below a drawn one is small: limits
+    that many queue pairs or long queues exceed would hardly ever be.
+    """
+
+    def drawn(dimension: Dimension, fitting: list[Any]) -> Any:
+        takes_all = dimension.name in CAPACITIES and rng.random() < _FULL
+        return max(fitting) if takes_all else draw(dimension, fitting)
+
+    return drawn
 
 
 def on_set_up(set_up: SetUp | None, pick: Pick) -> Pick:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from collie.content.spaces import load_space
+from collie.search.phases import roomy
 from collie.search.recipe import Recipe, StrategyName
 from collie.search.strategies import STRATEGIES, build
+from collie.workloads.setup import SetUp
 from tests.support.driven_counters import CATALOG
 
 SPACE = load_space("nsdi22")
@@ -17,3 +21,17 @@ def test_every_named_strategy_can_be_built() -> None:
     for name in set(StrategyName) - {StrategyName.PLUGIN}:
         strategy = build(Recipe("test", strategy=name), SPACE, CATALOG, Random(0))
         assert SPACE.complaints(strategy.ask()) == []
+
+
+@pytest.mark.parametrize("name", [StrategyName.RANDOM, StrategyName.GUIDED])
+def test_drawn_phases_mostly_use_what_their_set_up_has(name: StrategyName) -> None:
+    """What many queue pairs or long queues take would otherwise hardly ever show after the first phase."""
+    strategy = build(Recipe("test", strategy=name), SPACE, CATALOG, Random(3))
+    for _ in range(20):
+        strategy.ask()  # `guided` begins with plain traffic
+    made_for = SPACE.base.with_(qps=512, send_wq_depth=2048, recv_wq_depth=2048, sge_count=4)
+    set_up = SetUp(roomy(SPACE, made_for))
+    drawn = [workload for _ in range(300) if (workload := strategy.ask_on(set_up)) is not None]
+    for capacity in ("qps", "send_wq_depth", "recv_wq_depth", "sge_count"):
+        full = sum(each.get(capacity) == set_up.made_for.get(capacity) for each in drawn) / len(drawn)
+        assert 0.75 <= full < 1.0, capacity
