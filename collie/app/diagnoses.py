@@ -156,6 +156,7 @@ def _counters(
 ) -> tuple[tuple[DiscriminatingCounter, ...], str]:
     """Rank the counters against plain traffic or, where no verdict needed any, against the changes that cure.
 
+    These can move the same counters, and be healthy for another reason. Then plain traffic runs after all.
     `conditions` are those of a known anomaly if there is one, so that the hint does not contradict it.
     """
     verdict = found.run.verdict
@@ -164,5 +165,11 @@ def _counters(
     cured = [
         each.run.result.measurement for each in found.changes if each.cures and isinstance(each.run.result, Measured)
     ]
-    reference = session.plain or cured
-    return rank(found.run.result.measurement, reference, verdict.symptom, session.testbed.info.catalog, conditions)
+    about = verdict.symptom, session.testbed.info.catalog, conditions
+    measured = found.run.result.measurement
+    if not session.plain:
+        telling, hint = rank(measured, cured, *about)
+        if telling:
+            return telling, hint
+        session.measure_plain(found.run.workload)
+    return rank(measured, session.plain, *about)

@@ -134,9 +134,13 @@ class SingleRunSession:
 
     def measure(self, workload: Workload) -> JudgedRun:
         """Run the plain sibling and then the workload."""
+        self.measure_plain(workload)
+        return self.judge(workload)
+
+    def measure_plain(self, workload: Workload) -> None:
+        """Run the plain sibling of a workload."""
         with within_budget():
             self._measurer.measure_sibling(workload)
-        return self.judge(workload)
 
     def measure_all(self, workloads: Sequence[Workload], phases: int | None = None) -> list[JudgedRun]:
         """Run workloads in order, as phases of common set-ups where they fit. Run the plain siblings before each."""

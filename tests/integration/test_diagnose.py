@@ -66,6 +66,13 @@ def test_the_hint_agrees_with_the_known_anomaly(capsys: pytest.CaptureFixture[st
     assert "\nknown as nsdi22-10: " in text
 
 
+def test_plain_traffic_tells_why_where_the_cure_moves_the_same_counters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diagnose", "nsdi22-05", "--noise", "0"]) == 0
+    text = capsys.readouterr().out
+    assert "\nmoved most against healthy traffic: receive_wqe_cache_miss (receive WQE cache" in text
+    assert "\nlikely: receives posted in large batches are not prefetched in time, so" in text
+
+
 def test_an_anomaly_of_a_campaign_has_its_recorded_cause(capsys: pytest.CaptureFixture[str]) -> None:
     found = replace(ANOMALY, workload=ADAPTERS.content.reference("nsdi22-13").trigger, hint="what the search found")
     header = replace(HEADER, settings=SearchChoice().to_settings())
