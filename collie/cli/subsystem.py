@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,10 @@ def validate(subsystems: tuple[str, ...], space: str | None, survey: bool, point
     """
     loaded = _load_all(subsystems)
     terms = space_named(ADAPTERS, space)
-    audits = {name: audit(terms, points) for name, audit in loaded.items()}
+    audits: dict[str, Audit] = {}
+    for name, audited in loaded.items():
+        with _working(f"{name}: judging {format_count(points, 'random workload')}"):
+            audits[name] = audited(terms, points)
     if output == "json":
         checked = [validation_json(name, audit, survey=survey) for name, audit in audits.items()]
         print_json({"schema_version": 1, "valid": not any(a.problems for a in audits.values()), "subsystems": checked})
@@ -181,9 +184,10 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
         require_writable("-o", Path(path))
     testbed = TestbedChoice(subsystem=subsystem, settings=parse_settings(settings))
     choice = severity_map.MapChoice(said["x"], said["y"], said["space"], said["workload"], said["fixes"])
-    drawn = severity_map.severity_map(ADAPTERS, wiring.ground_truth(testbed), choice)
-    written = Path(path or drawn.default_name)
-    draw_map(drawn, written)
+    with _working(f"drawing a map of {subsystem}"):
+        drawn = severity_map.severity_map(ADAPTERS, wiring.ground_truth(testbed), choice)
+        written = Path(path or drawn.default_name)
+        draw_map(drawn, written)
     if output == "json":
         print_json({**drawn.as_json(), "path": str(written)})
         return 0
@@ -205,6 +209,11 @@ def _load_all(names: tuple[str, ...]) -> Mapping[str, Callable[[Space, int], Aud
     if problems:
         raise ContentError(problems)
     return loaded
+
+
+def _working(what: str) -> AbstractContextManager[object]:
+    """Say on a terminal what takes a while."""
+    return Console(stderr=True).status(what)
 
 
 @contextmanager
