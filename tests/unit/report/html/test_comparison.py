@@ -161,8 +161,8 @@ def test_the_firmware_under_test_is_no_alarm(a1: Anomaly) -> None:
     assert 'class="warning"' not in html
     text = Page(html).text
     assert (
-        "Under test: nic.firmware, 2.0 in new and 1.0 in old. Everything else known to change results is equal, or follows from that."
-        in text
+        "Under test: nic.firmware, 2.0 in new and 1.0 in old. "
+        "Everything else known to change results is equal, or follows from that." in text
     )
     assert "nic.firmware 2.0 1.0 yes" in text
     both = compared([a1], [a1], ({"F": Fingerprint({"nic": {"firmware": "2.0", "pcie_width": 8}})}, OLD))
