@@ -30,13 +30,13 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 
     run       purpose    result
     1-17      search     plain traffic of six transports on three set-ups, and its siblings (7-9, 14-15): normal
-    18-30     search     six random phases of UD, and the siblings of seven messages of other lengths: normal
-    31-38     search     eight random phases of RC: three suspicions
-    39        sibling    the bounds of these runs. That of READ needs a set-up of its own (40)
-    41-52     confirm    three of three confirm each, as so early nothing is known of strays: a1, a2, a3
-    53-77     extract    three explanations need the rest of the budget. Phases of few set-ups ask about a1
-    78-106    claim      five fresh runs inside its set (83, 91, 95, 99, 103), each with questions on its set-up
-    107-120   extract    questions about a2. The budget ends before it is complete
+    18-25     search     six random phases of UD: one suspicion. The bounds of the others need two siblings
+    26-28     confirm    three of three confirm, as so early nothing is known of strays: a1
+    29-38     search     eight random phases of RC, and two siblings: two suspicions
+    39-44     confirm    three of three each: a2, a3
+    45-69     extract    three explanations need the rest of the budget. Phases of few set-ups ask about a1
+    70-105    claim      five fresh runs inside its set (85, 90, 94, 98, 102), each with questions on its set-up
+    106-120   extract    questions about a2 and their siblings. The budget ends before it is complete
 """
 
 from __future__ import annotations

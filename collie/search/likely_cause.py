@@ -139,6 +139,12 @@ _CAUSES: Final = (
         (_BOTH_WAYS, (*_BATCH, "max_message_bytes >=")),
     ),
     _Cause(
+        "answers to short messages hold up long ones that arrive",
+        ("acknowledgement unit",),
+        (("max_message_bytes >=",),),  # where all traffic goes both ways, no condition says so
+        leads=True,
+    ),
+    _Cause(
         "scatter lists of READs are fetched late, behind the answers that the same host sends",
         ("send wqe", "pci"),
         (_BOTH_WAYS, _READ, ("sge_count >=",)),

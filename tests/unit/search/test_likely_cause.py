@@ -28,6 +28,9 @@ CONTEXTS = DiscriminatingCounter("icm_miss", "QP context cache", 1500.0)
 ODD = DiscriminatingCounter("odd", "flux capacitor", 9.0, "jumps")
 
 
+LONG = Condition("max_message_bytes", Op.AT_LEAST, 65536)
+
+
 def cause(moved: list[DiscriminatingCounter], *conditions: Condition) -> str:
     return hint(Symptom.PAUSE, moved, Mfs(conditions)).removesuffix(", so the host asks its peer to stop")
 
@@ -41,6 +44,8 @@ def cause(moved: list[DiscriminatingCounter], *conditions: Condition) -> str:
         ([ORDERING, STALLED], (LOOPBACK,), "loopback traffic and traffic from the network compete for PCIe"),
         ([ORDERING, INCAST], (LOOPBACK, FAR), "loopback traffic competes"),
         ([ORDERING, ANSWERS], (BIDIRECTIONAL, BATCH), "answers to short messages"),  # not the most moved counter
+        ([ANSWERS, CONTEXTS], (QPS, LONG), "answers to short messages"),  # where everything goes both ways
+        ([CONTEXTS, ANSWERS], (QPS, LONG), "queue pair contexts"),
         ([RECEIVES], (BATCH, DEEP), "posted in large batches are not prefetched"),
         ([CONTEXTS, ORDERING], (QPS, ON_GPU), "queue pair contexts"),  # memory that another cause needs
         ([CONTEXTS, ORDERING], (QPS, FAR), "queue pair contexts"),
