@@ -32,6 +32,10 @@ class Side(StrEnum):
         return Side.CANDIDATE if self is Side.BASELINE else Side.BASELINE
 
 
+_EQUAL_BOUNDS = 0.05
+"""Relative difference up to which two bounds count as one: they are measured."""
+
+
 class Change(StrEnum):
     """The decision of a gate on one workload."""
 
@@ -84,6 +88,7 @@ class Effect:
     """The size of a change, candidate less baseline. Unknown values are None.
 
     Attributes:
+        severity: of pairs that were judged by one bound.
         throughput_ratio: candidate over baseline.
         pause_difference: share of time.
         coverage: chance that each range holds the median of all possible pairs, 0 with one pair.
@@ -121,6 +126,7 @@ class Comparison:
             after.verdict.severity - before.verdict.severity
             for before, after in both
             if not (before.verdict.is_inconclusive or after.verdict.is_inconclusive)
+            and _of_one_bound(before.verdict, after.verdict)
         ]
         ratios = [
             after.delivered_bps / before.delivered_bps
@@ -143,6 +149,16 @@ class Comparison:
             readings = [pair.after for pair in self.pairs] or list(self.screened)
         found = typical(readings)
         return found.verdict if found is not None and found.verdict.is_anomalous else None
+
+
+def _of_one_bound(before: Verdict, after: Verdict) -> bool:
+    """Whether two severities are shares of one throughput, as far as it is known.
+
+    A plain sibling can bound one side, and what the other side learnt of its specification the other.
+    """
+    if not before.bound_bps or not after.bound_bps:
+        return True
+    return abs(after.bound_bps / before.bound_bps - 1.0) <= _EQUAL_BOUNDS
 
 
 def _spread(values: Sequence[float]) -> Spread | None:

@@ -232,6 +232,18 @@ def test_effect_is_the_median_with_its_range_and_coverage() -> None:
     assert Comparison(Change.HEALTHY, "").effect is None
 
 
+@pytest.mark.parametrize(("bound", "severity"), [(10e9, 0.0), (10.3e9, 0.0), (14e9, None)])
+def test_severities_under_unlike_bounds_are_no_difference(bound: float, severity: float | None) -> None:
+    def bounded(reading: RunReading, bound_bps: float) -> RunReading:
+        return replace(reading, verdict=replace(reading.verdict, bound_bps=bound_bps))
+
+    before, after = bounded(slow(0.4), 10e9), bounded(slow(0.4), bound)
+    effect = drive([before] * 9, [after] * 9)[0].effect
+    assert effect is not None
+    assert effect.throughput_ratio == pytest.approx((1.0, 1.0, 1.0))
+    assert effect.severity == (None if severity is None else (severity,) * 3)
+
+
 def test_typical_reading_follows_the_majority() -> None:
     assert typical([healthy(), pausing(0.1), pausing(0.3), pausing(0.2)]) == pausing(0.2)
     assert typical([healthy(), pausing(0.1), healthy(90e9)]) in (healthy(), healthy(90e9))
