@@ -81,8 +81,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
     A plain flow, the victim, runs beside every workload. A workload is an anomaly if the victim keeps less than beside
     plain traffic of the same offered load. With `--victim-load` it is also one if the victim's messages are late. Each
-    one is confirmed, and explained by its minimal feature set. The record is that of a search, so `reproduce`,
-    `export`, `report` and `status` take it.
+    one is confirmed. Those that the budget allows are explained by their minimal feature sets. The record is that of a
+    search, so `reproduce`, `export`, `report` and `status` take it.
 
     \b
     collie isolate --subsystem F --budget 2h
