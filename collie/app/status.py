@@ -175,8 +175,8 @@ def _is_gone(heartbeat: Heartbeat) -> bool:
         os.kill(heartbeat.pid, 0)
     except ProcessLookupError:
         return True
-    except (PermissionError, OverflowError):  # another user's process, or a damaged record
-        return False
+    except (PermissionError, OverflowError):
+        pass  # another user's process, or a damaged record
     return False
 
 

@@ -18,6 +18,7 @@ from collie.cli.options import print_json, print_safety
 from collie.cli.rerun import rerun_choice, rerun_options
 from collie.detect.reading import reading_of
 from collie.errors import UsageError
+from collie.perftest.options import LENGTH
 from collie.perftest.table import Row, report, sizes_of
 from collie.ports import Measured
 from collie.report.json.objects import render_measures, with_safety
@@ -28,7 +29,7 @@ from collie.workloads.units import format_seconds
 
 logger = logging.getLogger(__name__)
 
-_LENGTH = re.compile(r"-[nD]\d*|--(iters|duration)(=.*)?")
+_LENGTH = re.compile(rf"({'|'.join(name.removesuffix('=') for names in LENGTH for name in names)})(=.*|\d+)?")
 """The options of perftest that end its run."""
 
 

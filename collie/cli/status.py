@@ -35,9 +35,9 @@ _ENDED = {
 def command(campaign: str, prometheus: str | None, output: str) -> int:
     """Show the state of a campaign from another terminal or machine: running, ended or dead, and its anomalies.
 
-    Reads only. A process is dead when its status is older than half a minute and it never reported its end. One of
-    this machine is dead as soon as the machine does not have it any more. `collie search --resume` continues. Exits 3
-    when the campaign is dead or failed.
+    Reads only. A process is dead when its status is older than half a minute and it never reported its end. If it ran
+    on this machine and is gone, 6 s suffice. `collie search --resume` continues. Exits 3 when the campaign is dead or
+    failed.
 
     \b
     collie status campaigns/one

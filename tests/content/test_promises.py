@@ -120,6 +120,7 @@ FIGURES = [
     ("security.md", "lines of at most 16 MiB, with deadlines", LONGEST_REQUEST_BYTES, 16 * MIB),
     ("faults.md", "a lease of 6 s", session.LEASE_SECONDS, 6.0),
     ("faults.md", "shows `died` after half a minute", status._SILENCE_SECONDS, 30.0),
+    ("faults.md", "on the same machine after 6 s", status._LATE_SECONDS, 6.0),
     ("faults.md", "idle agents for five minutes", worker._IDLE_SECONDS, 300.0),
     ("faults.md", "hangs for 15 s", sum(distributed.Patience().answer_seconds), 15.0),
     ("faults.md", "prepare took longer than 15.0 s", phase.PREPARE_SECONDS, 15.0),
