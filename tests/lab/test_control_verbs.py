@@ -11,11 +11,13 @@ from benchmarks.agent_driver import AgentRefused, RemoteAgent, begin, begin_phas
 
 pytestmark = pytest.mark.lab
 
-SECONDS = 3.0
+SECONDS = 6.0
 PLAIN: dict[str, Any] = {"mtu": 4096, "timeout": 18, "messages": [1024], "qps": 2, "offered_bps": 400_000}
 """50 messages/s leave most of an emulated CPU to the control verbs."""
 KINDS = ("new_mrs", "new_qps", "new_ahs", "qp_errors")
-RATES = {"new_mrs_per_second": 40, "new_qps_per_second": 10}
+RATES = {"new_mrs_per_second": 10, "new_qps_per_second": 3}
+"""Slow enough for an emulated machine whose CPU others use: one was busy with 17 regions and 4 queue pairs."""
+CLOSE = {"rel": 0.2, "abs": 0.5}
 
 
 def made(agent: RemoteAgent) -> tuple[float, ...]:
@@ -44,10 +46,10 @@ def exact(agents: list[RemoteAgent]) -> None:
     "workload",
     [
         {"qp_type": "RC", "opcode": "WRITE", **RATES},
-        {"qp_type": "RC", "opcode": "SEND", "new_mrs_per_second": 10, "mr_bytes": 1 << 18},
-        {"qp_type": "UD", "opcode": "SEND", "new_qps_per_second": 10},
-        {"qp_type": "UD", "opcode": "SEND", "new_ahs_per_second": 40, "qp_errors_per_second": 10},
-        {"qp_type": "RC", "opcode": "SEND", "srq": True, "qp_errors_per_second": 10},
+        {"qp_type": "RC", "opcode": "SEND", "new_mrs_per_second": 5, "mr_bytes": 1 << 18},
+        {"qp_type": "UD", "opcode": "SEND", "new_qps_per_second": 3},
+        {"qp_type": "UD", "opcode": "SEND", "new_ahs_per_second": 10, "qp_errors_per_second": 3},
+        {"qp_type": "RC", "opcode": "SEND", "srq": True, "qp_errors_per_second": 3},
     ],
     ids=[
         "RC WRITE, regions and queue pairs",
@@ -64,7 +66,7 @@ def test_both_hosts_make_them_at_their_rates(agents: list[RemoteAgent], workload
         for agent in agents:
             agent.samples.clear()
         time.sleep(SECONDS)
-        assert [made(agent) for agent in agents] == [pytest.approx(asked, rel=0.2, abs=1)] * 2
+        assert [made(agent) for agent in agents] == [pytest.approx(asked, **CLOSE)] * 2
         if workload["qp_type"] == "RC":
             exact(agents)
         else:
@@ -80,13 +82,13 @@ def test_phases_of_one_set_up_have_rates_of_their_own(agents: list[RemoteAgent])
     made_for = {**PLAIN, "qp_type": "RC", "opcode": "WRITE"}
     try:
         set_up(agents, made_for, ends(), data_path="native", processes=2)
-        for rates in (RATES, {}, {"new_mrs_per_second": 60}):
+        for rates in (RATES, {}, {"new_mrs_per_second": 16}):
             for agent in agents:
                 agent.samples.clear()
             begin_phase(agents, {**made_for, **rates}, ends())
             time.sleep(SECONDS)
             asked = tuple(rates.get(f"{kind}_per_second", 0) for kind in KINDS)
-            assert [made(agent) for agent in agents] == [pytest.approx(asked, rel=0.2, abs=1)] * 2
+            assert [made(agent) for agent in agents] == [pytest.approx(asked, **CLOSE)] * 2
             exact(agents)
     finally:
         destroyed = [agent.ask("destroy", deadline_seconds=60) for agent in agents]

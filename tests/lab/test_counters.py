@@ -43,8 +43,8 @@ READING = re.compile(r"(?P<shown>[^@]+)@ (?P<before>\S+) (?P<after>\S+)\n")
 """What the tool shows is one line, or, by iproute2 6.15, several."""
 WORKLOAD = Workload(messages=(4096,), mtu=1024, qps=2, send_wq_depth=16, sq_sig_all=True, timeout=18)
 """Every message is four packets and has a completion of its own, little is under way at any moment, nothing is late."""
-POLICY = WindowPolicy(window_seconds=20.0, patience_seconds=0.0, averaging_seconds=0.0)
-"""When a reading was made, nobody knows better than to some 100 ms; at either end of a window, that is 1 % of it."""
+POLICY = WindowPolicy(window_seconds=40.0, patience_seconds=0.0, averaging_seconds=0.0)
+"""When a reading was made, nobody knows better than to some 200 ms; at either end of a window, that is 0.5 % of it."""
 SHIFTS = 8
 """Windows to compare, each a sample later than the one before: a reading that came late tells on one or two of them."""
 LONGEST_READING = 2.0
