@@ -67,6 +67,8 @@ from tests.support.search_tables import minutes_table, plot, speedup_table, summ
 ROOT = Path(__file__).parents[1]
 PAGE, FIGURE = ROOT / "docs" / "evidence" / "search.md", ROOT / "docs" / "images" / "search-F.png"
 RAW = ROOT / "benchmarks" / "results" / "search-F.jsonl"
+PROTOTYPE_RAW = ROOT / "benchmarks" / "results" / "prototype-F.jsonl"
+"""Written by `benchmarks/prototype.py`."""
 _DEPENDS_ON = (
     *("collie", "workloads", "search", "counters", "benchmarks/search_efficiency.py"),
     *("tests/support/quality.py", "tests/support/regions.py"),
@@ -339,7 +341,7 @@ def write_evidence(results: Sequence[Result]) -> None:
     by_part = {part: _of_part(results, part) for part in PARTS.values()}
     if clocks := by_part[PARTS["clocks"]]:
         plot(clocks, FIGURE)
-    PAGE.write_text(page(by_part))
+    PAGE.write_text(page(by_part, read_results(PROTOTYPE_RAW)))
 
 
 def _of_part(results: Iterable[Result], part: Part) -> list[Result]:

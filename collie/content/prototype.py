@@ -118,6 +118,17 @@ def read_point(text: str) -> _Point:
         raise ValueError(f"no point of the released prototype: {'; '.join(wrong)}{more}; {_OTHERWISE}") from None
 
 
+def workloads_of(point: _Point) -> list[Workload]:
+    """Return the workload of a point with equal traffics, else one per traffic, each with its parameters for all.
+
+    Raises `ValueError` if the prototype cannot have sent anything.
+    """
+    traffics = point.traffics
+    if _is_one_workload(traffics):
+        return [_workload(traffics)[0]]
+    return [_workload([each, *(other for other in traffics if other is not each)])[0] for each in traffics]
+
+
 def _script(text: str) -> Mapping[str, Any]:
     """Return the commands of a `reproduce/N.sh` in the form of `result/N`."""
     started = list(_started(text))
@@ -171,12 +182,16 @@ def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_T
         if not number.isdecimal() or not 1 <= int(number) <= len(traffics):
             raise ValueError(f"has no traffic #{number}; it has #1" + (f" to #{len(traffics)}" if traffics[1:] else ""))
         return [traffics[int(number) - 1]]
-    if len(traffics) == 1 or (len(traffics) == 2 and _equal_traffics(*traffics)):
+    if _is_one_workload(traffics):
         return traffics
     raise ValueError(
         f"runs {len(traffics)} unlike traffics at once, and a workload has one kind; run one of them alone: "
         + ", ".join(f"{name}#{each + 1}" for each in range(len(traffics)))
     )
+
+
+def _is_one_workload(traffics: Sequence[_Traffic]) -> bool:
+    return len(traffics) == 1 or (len(traffics) == 2 and _equal_traffics(*traffics))
 
 
 def _equal_traffics(first: _Traffic, second: _Traffic) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from collie.content.prototype import PrototypePoint, load_point
+from collie.content.prototype import PrototypePoint, load_point, read_point, workloads_of
 from collie.detect.symptom import Symptom
 from collie.errors import ContentError
-from collie.workloads.workload import EVEN, Direction, Memory, Opcode, QpType
+from collie.workloads.workload import EVEN, Direction, Memory, Opcode, QpType, Workload
 
 A, B = "192.168.0.1", "192.168.0.2"
 READINGS = """
@@ -69,6 +69,19 @@ def test_a_request_vector_takes_turns(tmp_path: Path) -> None:
     cut = loaded(tmp_path, traffic(reqs="w_2_32_64,w_4_32_32_32_32,"))
     assert (cut.workload.sge_count, cut.workload.sge_split) == (4, EVEN)
     assert any("cut in several ways" in remark for remark in cut.remarks)
+
+
+def test_unlike_traffics_are_a_workload_each_with_the_other_ones_way(tmp_path: Path) -> None:
+    def of(*traffics: dict[str, Any]) -> list[Workload]:
+        return workloads_of(read_point(json.dumps({"Traffics": list(traffics)})))
+
+    forth, back = traffic(), traffic(B, A, mtu=5)
+    alone = [loaded(tmp_path, each).workload for each in (forth, back)]
+    assert of(forth, back) == [each.with_(direction=Direction.BIDIRECTIONAL) for each in alone]
+    assert of(forth, traffic(B, B, mtu=5)) == [each.with_(loopback=True) for each in alone]
+    assert of(forth, traffic(B, A)) == [alone[0].with_(direction=Direction.BIDIRECTIONAL)]
+    with pytest.raises(ValueError, match="cannot have sent anything"):
+        of(forth, traffic(B, A, client=host(B, send_batch=65)))
 
 
 def test_alike_traffics_are_one_workload(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ PLAIN: dict[str, Any] = {"mtu": 4096, "timeout": 18, "messages": [1024], "qps": 
 KINDS = ("new_mrs", "new_qps", "new_ahs", "qp_errors")
 RATES = {"new_mrs_per_second": 10, "new_qps_per_second": 3}
 """Slow enough for an emulated machine whose CPU others use: one was busy with 17 regions and 4 queue pairs."""
-CLOSE = {"rel": 0.2, "abs": 0.5}
+RELATIVE, ABSOLUTE = 0.2, 0.5
 
 
 def made(agent: RemoteAgent) -> tuple[float, ...]:
@@ -66,7 +66,7 @@ def test_both_hosts_make_them_at_their_rates(agents: list[RemoteAgent], workload
         for agent in agents:
             agent.samples.clear()
         time.sleep(SECONDS)
-        assert [made(agent) for agent in agents] == [pytest.approx(asked, **CLOSE)] * 2
+        assert [made(agent) for agent in agents] == [pytest.approx(asked, rel=RELATIVE, abs=ABSOLUTE)] * 2
         if workload["qp_type"] == "RC":
             exact(agents)
         else:
@@ -88,7 +88,7 @@ def test_phases_of_one_set_up_have_rates_of_their_own(agents: list[RemoteAgent])
             begin_phase(agents, {**made_for, **rates}, ends())
             time.sleep(SECONDS)
             asked = tuple(rates.get(f"{kind}_per_second", 0) for kind in KINDS)
-            assert [made(agent) for agent in agents] == [pytest.approx(asked, **CLOSE)] * 2
+            assert [made(agent) for agent in agents] == [pytest.approx(asked, rel=RELATIVE, abs=ABSOLUTE)] * 2
             exact(agents)
     finally:
         destroyed = [agent.ask("destroy", deadline_seconds=60) for agent in agents]

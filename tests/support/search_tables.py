@@ -121,6 +121,32 @@ def summary_table(results: Sequence[Result]) -> str:
     return _markdown([f"on {results[0]['subsystem']}", *heads], rows)
 
 
+def prototype_table(results: Sequence[Result]) -> str:
+    """Return what the paper's released prototype found, and how many of its anomalous points have no mechanism."""
+    rows = []
+    for contender, group in by_contender(results).items():
+        founded = [one["anomalous"] - one["unfounded"] for one in group]
+        rows.append(
+            [
+                contender,
+                len(group),
+                _typical([len(one["found"]) for one in group]),
+                f"{statistics.mean(one['points'] for one in group):.0f}",
+                f"{statistics.mean(founded):.0f}",
+                f"{statistics.mean(one['unfounded'] for one in group):.0f}",
+            ]
+        )
+    planted = len(results[0]["planted"])
+    heads = (
+        "seeds",
+        f"found of {planted}: median, mean (range)",
+        "points",
+        "anomalous",
+        "anomalous without a mechanism",
+    )
+    return _markdown([f"on {results[0]['subsystem']}", *heads], rows)
+
+
 def speedup_table(results: Sequence[Result]) -> str:
     """Return how much faster more pairs are than the fewest: mean minutes to k mechanisms, and their ratio.
 

@@ -92,9 +92,22 @@ def test_results_of_two_commits_are_not_mixed() -> None:
 
 def test_the_page_says_which_campaigns_it_lacks() -> None:
     part = PARTS["clocks"]
-    text = page(dict.fromkeys(PARTS.values(), ()) | {part: [result("random"), result("guided", phases=8)]})
+    text = page(dict.fromkeys(PARTS.values(), ()) | {part: [result("random"), result("guided", phases=8)]}, ())
 
     assert "2 campaigns at commit b, seed 1, of 280 that the command asks for (seeds 1 to 20)." in text
     assert "### One run per set-up" in text
     assert "### 8 phases per set-up" in text
     assert "Not measured yet: 280 campaigns, seeds 201 to 220." in text
+    assert "released prototype" not in text
+
+
+def test_the_prototype_stands_beside_with_what_it_calls_anomalous() -> None:
+    searches = [
+        result("prototype-perf", points=1000, anomalous=800, unfounded=10),
+        result("prototype-perf", points=1200, anomalous=900, unfounded=0, seed=2, found={"x": 3.0}),
+    ]
+    text = page(dict.fromkeys(PARTS.values(), ()), searches)
+
+    assert "2 searches at commit b, seeds 1 to 2." in text
+    assert "| prototype-perf | 3 (3 to 10) | 40 (40 to >) [1] |" in text
+    assert "| prototype-perf | 2 | 1.5, 1.50 (1 to 2) | 1100 | 845 | 5 |" in text
