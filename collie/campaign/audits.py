@@ -71,7 +71,9 @@ class Audits:
         return shared
 
     async def holds(self, lane: Lane, confirmed: ConfirmedAnomaly, record: RunRecord, verdict: Verdict | None) -> bool:
-        """Return whether an explanation stands after an audit. One far worse than the set predicts is a suspicion.
+        """Return whether an explanation stands after an audit.
+
+        An anomaly far worse than the set predicts is a suspicion. So is one of a symptom that the cause does not have.
 
         Raises:
             BudgetSpent: no further run can begin.
@@ -81,9 +83,12 @@ class Audits:
         if verdict is None or not self._triage.stands(confirmed):
             return True
         if verdict.is_anomalous and isinstance(result, Measured):
+            suspicion = Suspicion(workload, verdict, result.measurement, record.run, lane, proposed=False)
+            if not confirmed.anomaly.symptom.is_related(verdict.symptom):
+                self._triage.observe(suspicion)
+                return True
             confirmed.anomaly = confirmed.anomaly.with_reproduction()
             self._triage.keep(confirmed.anomaly)
-            suspicion = Suspicion(workload, verdict, result.measurement, record.run, lane, proposed=False)
             if await self._explainer.exceeds(lane, confirmed, suspicion):
                 self._triage.suspicions.append(suspicion)
         return not (verdict.is_normal and await self._contradicts(lane, confirmed, workload))

@@ -51,6 +51,8 @@ _TRANSPORT_STEPS = 8
 _CLEAR_SHARE = 0.1
 _CLEAR_FACTOR = 2.0
 """Differences of two severities that are no noise, one of which a change that helps makes (as `detect.reading`)."""
+_REPEATED = 0.03
+"""Difference of two severities of one workload. A cause that another one nearly hides leaves little less, but more."""
 _TRANSPORT = frozenset({"qp_type", "opcode", "more_opcodes"})
 
 
@@ -364,13 +366,15 @@ def _measured(variant: _Variant, run: JudgedRun) -> Change:
 
 
 def _most_helpful(changes: Sequence[Change], before: JudgedRun) -> Change | None:
-    """Return the change that leaves the least severity, if it leaves less than there was."""
-    telling = {id(each): each.severity for each in changes if each.severity is not None}
-    best = min(
-        (each for each in changes if id(each) in telling), key=lambda each: telling[id(each)] or 0.0, default=None
-    )
+    """Return the change that leaves the least severity, if it leaves less than a repeated run would."""
     assert before.verdict is not None
-    return best if best is not None and (best.severity or 0.0) < before.verdict.severity else None
+    judged = [each for each in changes if each.severity is not None]
+    best = min(judged, key=_severity_left, default=None)
+    return best if best is not None and _severity_left(best) <= before.verdict.severity - _REPEATED else None
+
+
+def _severity_left(change: Change) -> float:
+    return change.severity or 0.0
 
 
 def _cheapest_first(change: Change) -> tuple[float, int]:
@@ -386,7 +390,7 @@ def _ranked(changes: Sequence[Change], advised: Change | None) -> tuple[Change, 
     if advised is not None:
         first = [advised, *(each for each in first if each.dimension != advised.dimension)]
     rest = [each for each in changes if not each.cures and each.severity is not None]
-    return (*first, *sorted(rest, key=lambda each: (each.severity or 0.0, each.steps)))
+    return (*first, *sorted(rest, key=lambda each: (_severity_left(each), each.steps)))
 
 
 def _unjudged(changes: Sequence[Change]) -> tuple[str, ...]:

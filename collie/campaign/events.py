@@ -48,7 +48,7 @@ class RunFinished:
 
 @dataclass(frozen=True, slots=True)
 class AnomalyConfirmed:
-    """A suspicion was confirmed. Its extraction begins."""
+    """A suspicion was confirmed. It awaits its explanation."""
 
     anomaly: Anomaly
 

@@ -54,17 +54,17 @@ class Suspicion(Observation):
     refuted: bool = False
     taken: bool = False
     dropped: bool = False
-    repetitions: list[Observation] = field(default_factory=list)
+    repetitions: list[Suspicion] = field(default_factory=list)
 
     @property
-    def observations(self) -> tuple[Observation, ...]:
+    def observations(self) -> tuple[Suspicion, ...]:
         """This observation and its repetitions."""
         return (self, *self.repetitions)
 
     @property
-    def proposals(self) -> tuple[Observation, ...]:
+    def proposals(self) -> tuple[Suspicion, ...]:
         """The observations that the strategy waits for."""
-        return self.observations if self.proposed else tuple(self.repetitions)
+        return tuple(each for each in self.observations if each.proposed)
 
 
 @dataclass(eq=False)

@@ -107,7 +107,7 @@ class Triage:
             return False
         free = (each for each in self.suspicions if not each.taken and each.foreseen is None)
         alike = [each for each in free if self._is_sighting(each, sick)]
-        sick.repetitions += [observation for each in alike for observation in each.proposals]
+        sick.repetitions += [observation for each in alike for observation in each.observations]
         self.suspicions = [sick, *(each for each in self.suspicions if each not in alike)]
         return True
 

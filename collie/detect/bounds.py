@@ -292,9 +292,11 @@ class Bounds:
         return self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
 
     def _latency(self, sibling: Workload) -> Latency | None:
-        """Return the median of each quantile over the runs of a sibling. None if it does not carry its load."""
+        """Return the median of each quantile over the runs of a sibling. None if it has no load, or does not carry it."""
         runs = self._siblings[sibling]
         known = [run.latency for run in runs if run.latency is not None]
+        if not sibling.offered_bps:
+            return None  # it tells the length of a full send queue
         if not known or _median(runs) < (1.0 - _NOT_CARRIED) * sibling.offered_bps * sibling.partners:
             return None
         return Latency(

@@ -91,7 +91,7 @@ class Effect:
         severity: of pairs that were judged by one bound.
         throughput_ratio: candidate over baseline.
         pause_difference: share of time.
-        coverage: chance that each range holds the median of all possible pairs, 0 with one pair.
+        coverage: chance that each range holds the median of all possible pairs, at least. 0 with one pair.
     """
 
     severity: Spread | None
@@ -139,7 +139,8 @@ class Comparison:
             if before.pause_ratio is not None and after.pause_ratio is not None
         ]
         # A pair lies above the median with chance 1/2, so all n pairs lie on one side of it with 2^(1 - n).
-        return Effect(_spread(severities), _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - len(conclusive)))
+        fewest = min((len(each) for each in (severities, ratios, pauses) if each), default=1)
+        return Effect(_spread(severities), _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - fewest))
 
     def reproduced(self, side: Side) -> Verdict | None:
         """Return one side's anomalous verdict of median severity, or None when most of its runs are healthy."""

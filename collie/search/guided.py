@@ -105,10 +105,10 @@ class Encoder:
 
 def _position(dimension: Ordered, value: int) -> float:
     """Return the position of a value on its ladder, 0..1, logarithmic between the steps."""
-    low, high = dimension.ladder[0], dimension.ladder[-1]
-    if high <= low:
-        return 0.0
-    return min(1.0, max(0.0, math.log(max(1, value) / max(1, low)) / math.log(high / max(1, low))))
+    low, high = max(1, dimension.ladder[0]), dimension.ladder[-1]
+    if high <= low:  # a ladder of one step, or 0 and 1
+        return float(value > dimension.ladder[0])
+    return min(1.0, max(0.0, math.log(max(1, value) / low) / math.log(high / low)))
 
 
 @dataclass(eq=False)

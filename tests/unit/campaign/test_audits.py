@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from collie.detect.symptom import Symptom
 from collie.testing.fakes import FakeTestbed, Planted
 from tests.support.explained import explained_search
 from tests.support.planted import LOOPBACK, SPACE
@@ -41,6 +42,21 @@ def test_an_explanation_outlives_an_audit_that_is_healthy_once() -> None:
 
 def test_an_audit_that_shows_the_anomaly_needs_no_second_run() -> None:
     assert audited(SHOWS, SHOWS) == (True, ["audit"])
+
+
+@pytest.mark.parametrize(("symptom", "related"), [(Symptom.WRONG_PAYLOAD, False), (Symptom.PAUSE, True)])
+def test_an_anomaly_that_its_cause_cannot_have_is_a_suspicion_and_no_reproduction(
+    symptom: Symptom, related: bool
+) -> None:
+    testbed = FakeTestbed(SHOWS)
+    search = explained_search(testbed, shows=20, runs=20)
+    passed = search.confirmed.anomaly.passed
+    testbed.planted = [Planted(LOOPBACK, symptom=symptom)]
+    audits, triage = search.loop._audits, search.loop._triage
+    record, verdict = search.drive(audits.measure(search.lane, search.confirmed, COVERED))
+    assert search.drive(audits.holds(search.lane, search.confirmed, record, verdict))
+    assert search.confirmed.anomaly.passed == passed + related
+    assert [each.verdict.symptom for each in triage.suspicions] == ([] if related else [symptom])
 
 
 @pytest.mark.parametrize(("shows", "stands"), [(7, True), (10, False)])

@@ -214,6 +214,26 @@ def test_a_change_helps_if_it_leaves_clearly_less() -> None:
     assert (little.severity, alone.helps(little), alone.helps(much)) == (0.45, False, True)
 
 
+class Restless(FakeTestbed):
+    """A testbed whose severities differ a little from run to run, whatever changes."""
+
+    runs = 0
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
+        self.runs += 1
+        self.planted = [Planted(at_least(qps=1), severity=0.5 - 0.001 * (self.runs % 10))]
+        return super().measure(workload, run, watch, on)
+
+
+def test_what_a_repeated_run_differs_by_is_no_help() -> None:
+    testbed = Restless()
+    session = SingleRunSession(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
+    found = drive(session, PLAIN.with_(qps=512, loopback=True))
+    assert found.is_anomalous
+    assert testbed.runs > 5
+    assert found.kept == ()
+
+
 class Lucky(FakeTestbed):
     """A testbed on which the first run of a plain batch is healthy, whatever is planted."""
 

@@ -45,6 +45,15 @@ def explained(mfs: Mfs, *, complete: bool) -> tuple[Triage, KnownAnomalies, Susp
     return triage, known, Suspicion(INSIDE, run.verdict, run.result.measurement, run.run + 1, lane)
 
 
+def test_the_strategy_waits_for_what_it_proposed_alone() -> None:
+    *_, suspicion = explained(LOOPBACK, complete=True)
+    recalled = replace(suspicion, proposed=False)
+    later = replace(suspicion, repetitions=[recalled, replace(suspicion)])
+    assert [each.proposed for each in later.proposals] == [True, True]
+    assert [each.proposed for each in replace(later, proposed=False).proposals] == [True]
+    assert len(later.observations) == 3
+
+
 @pytest.mark.parametrize("complete", [True, False])
 def test_only_a_complete_explanation_covers(complete: bool) -> None:
     triage, known, _ = explained(LOOPBACK, complete=complete)

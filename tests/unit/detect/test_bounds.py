@@ -123,6 +123,14 @@ def test_latency_lies_between_that_of_less_and_of_more_traffic() -> None:
     assert bounds.latency_bracket(workload.with_(wqe_batch=8))[1] is None  # others posted one at a time
 
 
+def test_full_send_queues_do_not_bracket_the_latency_of_a_load() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    workload = Workload(messages=(65536,), offered_bps=10**10)
+    full = bounds.sibling(workload.with_(messages=(4096,), offered_bps=0))
+    bounds.learn(full, {"b": Bound(5e9, 1e6, "plain sibling", latency=Latency(1e-3, 2e-3))})
+    assert bounds.latency_bracket(workload) == (None, None)
+
+
 def test_traffic_with_another_batch_or_load_does_not_bracket_throughput_at_an_offered_load() -> None:
     """A batch takes fewer doorbells, so it can be faster with less in flight."""
     bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)

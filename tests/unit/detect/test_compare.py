@@ -232,6 +232,14 @@ def test_effect_is_the_median_with_its_range_and_coverage() -> None:
     assert Comparison(Change.HEALTHY, "").effect is None
 
 
+def test_pairs_that_lack_a_reading_do_not_make_its_range_surer() -> None:
+    stopped = replace(pausing(0.25), delivered_bps=None)
+    effect = drive([healthy(), *[stopped] * 8], [pausing(0.25), *[stopped] * 8], PairRule(5, 9))[0].effect
+    assert effect is not None
+    assert effect.throughput_ratio == (1.0, 1.0, 1.0)
+    assert effect.coverage == 0.0
+
+
 @pytest.mark.parametrize(("bound", "severity"), [(10e9, 0.0), (10.3e9, 0.0), (14e9, None)])
 def test_severities_under_unlike_bounds_are_no_difference(bound: float, severity: float | None) -> None:
     def bounded(reading: RunReading, bound_bps: float) -> RunReading:

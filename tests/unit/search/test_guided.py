@@ -199,6 +199,13 @@ def test_the_position_of_a_value_rises_from_one_end_of_its_ladder_to_the_other(n
     assert places == sorted(set(places))
 
 
+@pytest.mark.parametrize(("ladder", "places"), [((0, 1), [0.0, 1.0]), ((0, 1, 4), [0.0, 0.0, 1.0]), ((7,), [0.0])])
+def test_a_ladder_may_have_nothing_above_one(ladder: tuple[int, ...], places: list[float]) -> None:
+    dimension = Ordered("rnr_retry", ladder[0], ladder[-1], ladder, ladder[0])
+    encoder = Encoder(Space("one", {"rnr_retry": dimension}))
+    assert [float(encoder.encode(Workload(rnr_retry=step))[1]) for step in ladder] == places
+
+
 def test_the_features_of_messages_are_their_ends_and_mean_and_spread() -> None:
     messages = SPACE.dimensions["messages"]
     assert isinstance(messages, Vector)
