@@ -292,7 +292,7 @@ class Bounds:
         return self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
 
     def _latency(self, sibling: Workload) -> Latency | None:
-        """Return the median of each quantile over the runs of a sibling. None if it has no load, or does not carry it."""
+        """Return the median of each quantile over the runs of a sibling. None if it carries no load."""
         runs = self._siblings[sibling]
         known = [run.latency for run in runs if run.latency is not None]
         if not sibling.offered_bps:

@@ -70,9 +70,9 @@ def rule_for(share: float, differ: float, false_negative_rate: float, overlooked
             if rule.chance(1.0 - false_negative_rate) >= 1.0 - overlooked:
                 return rule
     raise UsageError(
-        f"no comparison in which up to {_MAX_NEEDED - 1} pairs must agree keeps the chance of a false alarm at {share:.2g} where "
-        f"{differ:.0%} of the pairs differ by themselves and {false_negative_rate:.0%} miss a change; "
-        "allow more by --false-alarm, or declare less in the recipe (`noise: stray_rate, miss_rate`)"
+        f"no comparison in which up to {_MAX_NEEDED - 1} pairs must agree keeps the chance of a false alarm at "
+        f"{share:.2g} where {differ:.0%} of the pairs differ by themselves and {false_negative_rate:.0%} miss a "
+        "change; allow more by --false-alarm, or declare less in the recipe (`noise: stray_rate, miss_rate`)"
     )
 
 
