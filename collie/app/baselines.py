@@ -176,15 +176,23 @@ def require_alike(
     """
     _refuse_unknown(under_test, (*baseline.fingerprints.values(), *candidate.info.fingerprints.values()))
     before = baseline.choice.testbed
+    is_one_file = before.is_simulated and before.subsystem == chosen.subsystem
     follows: tuple[str, ...] = ()
     if testbed is not None:
-        message = f"the baseline is not what it was when {baseline.path} measured it"
-        _refuse(
-            message,
-            compare(baseline.fingerprints_of(testbed.info.fingerprints), testbed.info.fingerprints),
-            under_test if EVERYTHING in under_test else (),
+        # Whatever is under test: a file that was edited would be compared with itself.
+        remedy = (
+            f"Both sides would be what {chosen.subsystem} is now. Put it back as it was, and describe the changed NIC in "
+            "a file of its own (--subsystem FILE), or begin with a new search as the baseline"
+            if is_one_file
+            else f"Put it back as it was, or take it as it is now: --under-test {EVERYTHING}"
         )
-    if before.is_simulated and before.subsystem == chosen.subsystem:  # another subsystem may not know these settings
+        _refuse(
+            f"the baseline is not what it was when {baseline.path} measured it",
+            compare(baseline.fingerprints_of(testbed.info.fingerprints), testbed.info.fingerprints),
+            under_test if EVERYTHING in under_test and not is_one_file else (),
+            remedy=remedy,
+        )
+    if is_one_file:  # another subsystem may not know these settings
         set_back = dataclasses.replace(chosen, settings=before.settings, noise=before.noise, hardships=before.hardships)
         with closing(open_testbed(adapters, set_back, 0)) as unchanged:
             found = compare(baseline.fingerprints, unchanged.info.fingerprints)

@@ -165,6 +165,7 @@ def sweep(base: Workload, x: Axis, y: Axis | None, space: Space, held: Sequence[
             for cliff in cliffs(curve)
             if cliff.after.x > _CLOSE * cliff.before.x
             and (value := middle(space, x, cliff.before.x, cliff.after.x)) is not None
+            and all(value != point.x for point in curve)
         ]
         wanted = listed(between)
         if not wanted:
@@ -217,8 +218,8 @@ def _by_bounds(measurement: Measurement, bounds: Mapping[str, Bound]) -> tuple[f
 
 
 def cliffs(curve: Sequence[Point]) -> list[Cliff]:
-    """Return the cliffs of one curve."""
-    known = [point for point in curve if point.delivered_bps is not None]
+    """Return the cliffs of one curve. A point without a decision tells neither where one begins nor where it ends."""
+    known = [each for each in curve if each.delivered_bps is not None and each.outcome != Outcome.INCONCLUSIVE]
     neighbours = [Cliff(before, after) for before, after in pairwise(known)]
     return [each for each in neighbours if each.lost >= _FALL or each.before.is_anomalous != each.after.is_anomalous]
 

@@ -348,6 +348,25 @@ def test_another_subsystem_is_not_the_moved_one(
     assert said.endswith("Put the file back, or give its new path with --subsystem FILE\n")
 
 
+@pytest.mark.parametrize("under_test", ["everything", "subsystem.hardware"])
+def test_a_file_that_was_edited_is_not_compared_with_itself(
+    under_test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nic.yaml").write_text("based_on: F\ntitle: a NIC of ours\n")
+    assert run(["search", "--subsystem", "nic.yaml", "--budget", "10runs", "--campaign", "c"]) == 0
+    Path("new.yaml").write_text("based_on: F\ntitle: a NIC of ours\ncontext_cache: {entries: 24}\n")
+    capsys.readouterr()
+    words = ["gate", "--baseline", "c", "--under-test", under_test, "--budget", "4runs", "--campaign", "g"]
+    assert run([*words, "--subsystem", "new.yaml"]) == 4, "a file of its own is another side"
+    capsys.readouterr()
+    Path("nic.yaml").write_text(Path("new.yaml").read_text())
+    assert run(words) == 2
+    said = capsys.readouterr().err
+    assert "the baseline is not what it was when c measured it" in said
+    assert f"Both sides would be what {tmp_path}/nic.yaml is now." in said
+
+
 @pytest.mark.parametrize("option", ["--junit", "--markdown"])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
     baseline: str, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,6 +91,10 @@ def test_a_fall_without_another_verdict_is_a_cliff_and_a_small_one_is_none() -> 
     assert [each.before for each in cliffs([begins, one])] == [begins]
     unknown = Point(2, None, "could not be set up")
     assert cliffs([one, unknown, less]) == []
+    undecided = Point(3, None, "inconclusive", delivered_bps=2e9)
+    later = replace(begins, x=4)
+    assert cliffs([begins, undecided, later]) == []
+    assert [(each.before, each.after) for each in cliffs([one, undecided, later])] == [(one, later)]
 
 
 def test_points_that_cannot_run_are_named_with_the_reason() -> None:
