@@ -181,8 +181,8 @@ def require_alike(
     if testbed is not None:
         # Whatever is under test: a file that was edited would be compared with itself.
         remedy = (
-            f"Both sides would be what {chosen.subsystem} is now. Put it back as it was, and describe the changed NIC in "
-            "a file of its own (--subsystem FILE), or begin with a new search as the baseline"
+            f"Both sides would be what {chosen.subsystem} is now. Put it back as it was, and describe the changed NIC "
+            "in a file of its own (--subsystem FILE), or begin with a new search as the baseline"
             if is_one_file
             else f"Put it back as it was, or take it as it is now: --under-test {EVERYTHING}"
         )
