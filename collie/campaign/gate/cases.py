@@ -13,7 +13,7 @@ from collie.detect.pair_rule import tail
 from collie.detect.reading import RunReading, reading_of, typical
 from collie.detect.symptom import Symptom
 from collie.ports import Measured, RunRecord
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import Anomaly, anomaly_id
 from collie.search.recipe import Recipe
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
@@ -104,6 +104,11 @@ class GateCase:
     def label(self) -> str:
         """The name. A find says that it is one, because the baseline's own `a1` differs from that of this gate."""
         return f"{self.name} (found by this gate)" if self.kind is CaseOrigin.FOUND else self.name
+
+    @property
+    def recorded_as(self) -> str:
+        """The id of the candidate's anomaly in the gate's record."""
+        return anomaly_id(self.name.replace("/", "."))
 
     def explains(self, workload: Workload) -> bool:
         """Whether a workload on a set-up of its own shows the same anomaly, by its explanation."""

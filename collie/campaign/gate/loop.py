@@ -21,7 +21,7 @@ from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
 from collie.detect.reading import Resolution, RunReading, reading_of, resolution
 from collie.detect.symptom import Verdict, inconclusive
 from collie.ports import CampaignStore, HostLost, Measured, SetupFailed
-from collie.search.anomaly import Anomaly, anomaly_id
+from collie.search.anomaly import Anomaly
 from collie.search.recipe import Recipe
 from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.feature import Mfs
@@ -318,7 +318,7 @@ class Gate:
             return
         self.store.add_anomaly(
             Anomaly(
-                id=anomaly_id(case.name.replace("/", ".")),
+                id=case.recorded_as,
                 symptom=verdict.symptom,
                 severity=verdict.severity,
                 workload=case.workload,

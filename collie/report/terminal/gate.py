@@ -10,7 +10,7 @@ from collie.campaign.gate.answer import AnsweredCase, GateAnswer
 from collie.campaign.gate.cases import CaseOrigin
 from collie.campaign.gate.summary import DETAILED, ORDER, QUIET, CaseResult, GateSummary
 from collie.campaign.safety import SafetyRecord
-from collie.detect.compare import Change, Comparison, Effect, Spread
+from collie.detect.compare import Change, Comparison, Effect, Side, Spread
 from collie.detect.reading import RunReading, Sign
 from collie.inventory.fingerprint import HostDifference, show
 from collie.report.json.objects import (
@@ -54,8 +54,14 @@ class GateContext:
     safety: Mapping[str, SafetyRecord] = field(default_factory=dict)
 
     def reproduce(self, result: CaseResult) -> str:
-        """Return the command that reproduces a case on the candidate."""
-        words = ["collie", "reproduce", result.case.anomaly]
+        """Return the command that reproduces a case on the candidate.
+
+        An anomaly that shows another symptom there is reproduced as this gate recorded it.
+        """
+        case, shown = result.case, result.comparison.reproduced(Side.CANDIDATE)
+        is_old = case.kind in (CaseOrigin.KNOWN, CaseOrigin.BASELINE)
+        is_changed = is_old and shown is not None and shown.symptom is not case.symptom
+        words = ["collie", "reproduce", f"{self.campaign}/{case.recorded_as}" if is_changed else case.anomaly]
         if result.case.kind is CaseOrigin.NEIGHBOUR:
             words.append("--controls")
         return shlex.join([*words, *self.testbed_options])
