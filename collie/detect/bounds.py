@@ -58,7 +58,7 @@ class Bound:
     Attributes:
         bps, pps: bits/s and packets/s of payload.
         source: `specification`, `offered load`, `calibration` or `plain sibling`.
-        detail: date and repeatability of the measurement.
+        detail: date and repeatability of the measurement, or that it is a limit which like traffic sets.
         latency: of the plain sibling at the same offered load, the longest of its flows, or that of the victim where
             its loss is judged. None if none is known, or if the sibling does not carry the load.
         victim_bps: of the plain flow beside the plain sibling. None if none is known.
@@ -340,12 +340,15 @@ class Bounds:
         }
         between = range_of(own, ((each, bps) for each, bps in same_load.items() if each not in self._distrusted))
 
-        low, high = (None if bps is None else self.by_siblings(workload, bps) for bps in (between.low, between.high))
+        low, high = (
+            None if bps is None else self.by_siblings(workload, bps, f"{side}, as like traffic shows")
+            for bps, side in ((between.low, "at least"), (between.high, "at most"))
+        )
         return low, None if self.is_outpaced(workload) else high
 
-    def by_siblings(self, workload: Workload, bps: float) -> Bound:
+    def by_siblings(self, workload: Workload, bps: float, detail: str = "") -> Bound:
         """Return the bound of a workload whose plain siblings give these bits/s."""
-        return self._capped(workload, at_own_mtu(workload, bps, "plain sibling"))
+        return self._capped(workload, at_own_mtu(workload, bps, "plain sibling", detail))
 
     def latency_bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
         """Return the ceiling with the shortest and with the longest latency that the plain sibling can have.
