@@ -79,9 +79,7 @@ class Candidates:
 
         Half of those that change many dimensions fit the set-up that stands, because these cost little.
         """
-        if simplest != self._simplest:
-            self._list_neighbours(simplest)
-        found = {candidate.workload: candidate for candidate in self._near}
+        found = {candidate.workload: candidate for candidate in self.near(simplest)}
         fits = hypotheses.inside(self._points) if self._near else np.ones((1, 0), dtype=bool)
         for pick, count in ((self._corner, _CORNERS), (self._draw, _DRAWS), (self._group, _GROUPS)):
             for number in range(count):
@@ -92,6 +90,12 @@ class Candidates:
                 if workload is not None and workload not in found:
                     found[workload] = self.candidate(workload)
         return list(found.values())
+
+    def near(self, simplest: Workload) -> list[Candidate]:
+        """Return the near candidates of a workload."""
+        if simplest != self._simplest:
+            self._list_neighbours(simplest)
+        return self._near
 
     def _list_neighbours(self, simplest: Workload) -> None:
         self._simplest, self._near, self._values = simplest, [], {}

@@ -12,8 +12,9 @@ Algorithm.
 1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
 2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most. If half of them contain it,
    either answer excludes half. Among equal candidates the plainest is run, so the finding becomes simpler.
-3. *Settle* when the answers of all candidates are nearly certain. The most probable hypothesis is the set. Workloads
-   drawn inside it are *rehearsed* on the set-up that stands.
+3. *Settle* when the answers of all candidates are nearly certain. The most probable hypothesis is the set. What breaks
+   one of its conditions by one step is run unless a healthy run is as near (`search.edges`). Workloads drawn inside
+   the set are *rehearsed* on the set-up that stands.
 4. *Draw* fresh workloads inside the set. Their runs are its claim: "shows in k of n". A healthy one is evidence, too.
    Where it changes the set, the algorithm goes on at 2 and the claim is counted anew.
 5. At the limit of time the questions end. The most probable set keeps its claim if the fresh runs bear it out. An
@@ -50,6 +51,7 @@ from collie.search.anomaly import chance_of_next
 from collie.search.breaking import breakings
 from collie.search.candidates import Candidate, Candidates
 from collie.search.draws import draw_inside
+from collie.search.edges import untested
 from collie.search.evidence import Evidence
 from collie.search.fresh_runs import Probes, Surroundings, drawn_inside, suffices
 from collie.search.hypotheses import entropy
@@ -145,6 +147,7 @@ class MfsExtraction:
         self._claimed: bool | None = None
         self._alone: dict[Workload, bool] = {finding: True}
         self._ran = {finding}
+        self._edges: set[Workload] = set()
         self._rehearsed: Counter[tuple[Workload, Mfs]] = Counter()
         self._best: tuple[int, ...] = ()
         self.mfs = Mfs(())
@@ -267,7 +270,20 @@ class MfsExtraction:
         simplest = self._evidence.simplest(self.mfs)
         if not self._evidence.is_sure(simplest, self._policy.accepting):
             return self._candidates.candidate(simplest)
-        return self._rehearsal()
+        return self._edge(simplest) or self._rehearsal()
+
+    def _edge(self, simplest: Workload) -> Candidate | None:
+        """Return a workload one step outside of the set, where no healthy run tells that the set ends there."""
+        limits = self._evidence.limits.limits
+        thresholds = np.array([limit.thresholds[index] for limit, index in zip(limits, self._best, strict=True)])
+        for breaking in untested(thresholds, self._candidates.near(simplest), self._hypotheses):
+            new = [each for each in breaking if each.workload not in self._edges]
+            asked = [each for each in new if self._evidence.may_ask(each.workload, self._policy.repeats)]
+            if asked:
+                edge = min(asked, key=lambda each: (self._around.cost(each.workload), each.complexity))
+                self._edges.add(edge.workload)
+                return edge
+        return None
 
     def _rehearsal(self) -> Candidate | None:
         """Return a workload drawn inside the set that fits the set-up that stands, if it has had too few.

@@ -86,6 +86,11 @@ class Hypotheses:
             found &= column >= bars[:, None]
         return found
 
+    def is_healthy_between(self, low: Floats, high: float, place: int) -> bool:
+        """Whether a healthy run lies inside `low`, shape (limits), and below `high` in one coordinate."""
+        healthy = self._points[self._weights < 0]
+        return bool(((healthy >= low).all(axis=1) & (healthy[:, place] < high)).any())
+
     def information(self, inside: Flags) -> Floats:
         """Return the bits that one run of each point adds about the hypotheses. `inside` is from `inside`."""
         share = inside.mean(axis=0)
