@@ -63,7 +63,7 @@ class Audits:
         shared = None
         for _ in range(_DRAWS):
             drawn = draw_inside(self._space, anomaly.mfs, anomaly.workload, rng)
-            if self._known.covers(drawn):
+            if self._known.covers(drawn) or self._measurer.lost_to(drawn) is not None:
                 continue
             if not any(other.covers(drawn) for other in others):
                 return drawn

@@ -37,13 +37,11 @@ class _Work:
         left: workloads to run, one entry for each run.
         rates: the ceilings that the runs gave.
         spoiled: runs that give no ceiling.
-        refused: workloads that a device cannot run, or that cost a host.
     """
 
     left: deque[Workload]
     rates: dict[Workload, list[float]] = field(default_factory=lambda: defaultdict(list))
     spoiled: dict[Workload, list[SickPlain]] = field(default_factory=lambda: defaultdict(list))
-    refused: set[Workload] = field(default_factory=set)
 
 
 def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
@@ -143,9 +141,12 @@ async def _timing(measurer: Measurer, lane: Lane, load: Workload, repeats: int) 
 
 
 async def _calibrating(measurer: Measurer, lane: Lane, work: _Work) -> None:
+    def is_refused(workload: Workload) -> bool:
+        return workload in measurer.refused or measurer.lost_to(workload) is not None
+
     while work.left:
         workload = work.left.popleft()
-        if workload in work.refused:
+        if is_refused(workload):
             continue
         try:
             record = await measurer.running(lane, workload, "calibrate")
@@ -154,9 +155,8 @@ async def _calibrating(measurer: Measurer, lane: Lane, work: _Work) -> None:
             raise
         result = record.result
         if isinstance(result, Unsupported | HostLost):
-            work.refused.add(workload)
             work.rates.pop(workload, None)
-        elif isinstance(result, Measured) and workload not in work.refused:
+        elif isinstance(result, Measured) and not is_refused(workload):
             best = best_rate(workload, result.measurement)
             if best is not None and measurer.judgement.is_yardstick(workload, result.measurement):
                 work.rates[workload].append(best)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from collie.campaign.lanes import Lane, PhaseOf
-from collie.campaign.measure import Measurer
+from collie.campaign.measure import Measurer, not_run_again
 from collie.detect.reading import RunReading, reading_of
 from collie.detect.symptom import Symptom, Verdict, inconclusive
-from collie.ports import HostLost, Measured, RunResult, SetupFailed, Unsupported, is_anew
+from collie.ports import Measured, RunResult, SetupFailed, Unsupported, is_anew
 from collie.search.breaking import breakings
 from collie.search.history import shortest_history
 from collie.workloads.feature import Condition, Mfs
@@ -56,14 +56,14 @@ async def probing_after(
     """Run `judging_after`, and repeat a sequence that breaks off. Return None if the device cannot run a phase."""
     cause = ""
     for _ in range(_TRIES):
+        if (lost := measurer.lost_to(workload, on)) is not None:
+            return not_run_again(lost)
         result, verdict = await judging_after(measurer, lane, workload, on, purpose)
         match result:
             case Measured(measurement) if verdict is not None:
                 return reading_of(verdict, measurement)
             case Unsupported():
                 return None
-            case HostLost(host):
-                return RunReading(inconclusive(f"not run again: it cost host {host}"))
             case SetupFailed():
                 cause = result.cause
     return RunReading(inconclusive(f"its phases could not be run on one set-up {_TRIES} times: {cause}"))

@@ -23,14 +23,11 @@ class Judgement:
     """The verdicts of one campaign.
 
     Plain siblings set the bounds. Healthy runs of the search set the levels, unless `levels` is given.
-
-    Attributes:
-        unfit: why the last run of a plain sibling is no reference, empty if it is one.
     """
 
     def __init__(self, bounds: Bounds, thresholds: Thresholds, catalog: Catalog, levels: Levels | None = None) -> None:
         self.bounds = bounds
-        self.unfit: dict[Workload, str] = {}
+        self._unfit: dict[Workload, str] = {}
         self._thresholds = thresholds
         self._given = levels
         self._ordinary = Ordinary(catalog)
@@ -101,6 +98,10 @@ class Judgement:
         """Whether the plain sibling has been measured, or is known to be no reference."""
         return self.bounds.settled(workload)
 
+    def tried_sibling(self, sibling: Workload, unfit: str) -> None:
+        """Keep why the last run of a plain sibling is no reference, empty if it is one."""
+        self._unfit[sibling] = unfit
+
     @property
     def load(self) -> Workload | None:
         """The plain traffic whose latency the calibration knows, or None."""
@@ -167,7 +168,7 @@ class Judgement:
     def _boundless(self, workload: Workload) -> Verdict:
         sibling = self.bounds.sibling(workload)
         subject = "this plain traffic, which is its own yardstick," if self.is_plain(workload) else "the plain sibling"
-        why = self.unfit[sibling] or "is slow: plain traffic of another transport is faster"
+        why = self._unfit[sibling] or "is slow: plain traffic of another transport is faster"
         return inconclusive(f"no bound is known: {subject} {why}")
 
     def _may_be_late(self, workload: Workload, measurement: Measurement) -> bool:

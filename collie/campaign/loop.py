@@ -119,7 +119,7 @@ class SearchLoop:
         self._pairs = len(measurer.lanes)
         self._searching = self._pairs
         self._trust = Trust(recipe.confirmation, recipe.noise)
-        self._proposals = Proposals(strategy, space, recipe, known, self._triage)
+        self._proposals = Proposals(strategy, space, recipe, known, self._triage, measurer)
         self._confirmer = Confirmer(measurer, self._triage, strategy, space, recipe, self._trust, sink, self._drive)
         self._explainer = Explainer(measurer, self._triage, known, space, recipe, self._trust, sink, self._drive)
         self._audits = Audits(measurer, self._triage, self._explainer, space, known.copy())
@@ -258,9 +258,10 @@ class SearchLoop:
         if isinstance(record.result, SetupFailed) and record.result.of_outage and self._proposals.lost_path(record):
             return
         if not isinstance(record.result, Measured):
-            outcome = ProposalOutcome.UNSUPPORTED if isinstance(record.result, Unsupported) else ProposalOutcome.FAILED
-            if not isinstance(record.result, SetupFailed):
+            outcome = ProposalOutcome.FAILED
+            if isinstance(record.result, Unsupported):
                 self._proposals.refuse(workload)
+                outcome = ProposalOutcome.UNSUPPORTED
             self._strategy.tell(workload, Answer(outcome))
             return
         if verdict is not None:

@@ -36,7 +36,7 @@ from collie.ports import (
     Testbed,
     Unsupported,
 )
-from collie.workloads.setup import made_for_all, misfit
+from collie.workloads.setup import SetUp, made_for_all, misfit
 from collie.workloads.workload import Workload
 
 QUALIFY = "qualify"
@@ -51,6 +51,11 @@ _SIBLING_TRIES = 3
 """Limit on runs for one sound reading of a plain sibling."""
 _LINKS_SECONDS = 600.0
 """Testbed time after which the links are timed again."""
+
+
+def not_run_again(lost: LostHost) -> RunReading:
+    """Return the reading of what cost a host."""
+    return RunReading(inconclusive(f"not run again: it cost host {lost.host}"))
 
 
 class Measurer:
@@ -214,8 +219,8 @@ class Measurer:
         """Run a workload, repeat a failed set-up, and return the reading. Return None if the device cannot run it."""
         cause = ""
         for _ in range(_SETUP_TRIES):
-            if workload in self.lost:
-                return RunReading(inconclusive(f"not run again: it cost host {self.lost[workload].host}"))
+            if (lost := self.lost_to(workload)) is not None:
+                return not_run_again(lost)
             record, verdict = await self.judging(lane, workload, purpose, on, asked)
             if isinstance(record.result, Measured) and verdict is not None:
                 return reading_of(verdict, record.result.measurement)
@@ -224,6 +229,11 @@ class Measurer:
             if isinstance(record.result, SetupFailed):
                 cause = record.result.cause
         return RunReading(inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}"))
+
+    def lost_to(self, workload: Workload, on: SetUp | None = None) -> LostHost | None:
+        """Return the run that cost a host, of a workload or of a phase before it. Neither is then run again."""
+        phases = (*on.before, workload) if on is not None else (workload,)
+        return next((self.lost[each] for each in phases if each in self.lost), None)
 
     async def require_working(self, lane: Lane) -> None:
         """Retire a pair whose set-ups all fail, unless it can still run earlier workloads.
@@ -236,10 +246,12 @@ class Measurer:
         """
         if len(lane.failed) < _FAILURES_IN_A_ROW:
             return
-        ran = [workload for workload in self._ran if workload not in lane.failed]
+        ran = [workload for workload in self._ran if workload not in lane.failed and self.lost_to(workload) is None]
         control = "what could be run before" if ran else "plain traffic"
         failed = len(lane.failed)  # the runs below add to `lane.failed`
         for workload in islice(cycle(ran or [self._bounds.sibling(lane.failed[-1])]), _SETUP_TRIES):
+            if self.lost_to(workload) is not None:
+                break  # nothing is left that could tell
             last = await self._run(lane, workload, QUALIFY)
             if not isinstance(last.result, SetupFailed):
                 break
@@ -282,14 +294,18 @@ class Measurer:
         on = on or lane.phase_for(sibling)
         sick: list[SickPlain] = []
         for _ in range(tries):
+            if (lost := self.lost_to(sibling)) is not None:
+                self.judgement.tried_sibling(sibling, f"cost host {lost.host}: {lost.detail}")
+                return
             record = await self._run(lane, sibling, "sibling", on)
             result = record.result
             verdict = self.judgement.unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
             of_one_level = self._thresholds.loss_of is Loss.OF_WORKLOAD
-            self.judgement.unfit[sibling] = unfit(result, verdict, of_one_level=of_one_level)
+            why = unfit(result, verdict, of_one_level=of_one_level)
+            self.judgement.tried_sibling(sibling, why)
             if isinstance(result, Unsupported | HostLost):
                 return
-            if isinstance(result, Measured) and not self.judgement.unfit[sibling]:
+            if isinstance(result, Measured) and not why:
                 self._bounds.learn(sibling, delivered(sibling, result.measurement, self._thresholds.loss_of))
                 self.plain.append(result.measurement)
                 await self._compare(lane, record, result.measurement)
@@ -342,7 +358,7 @@ class Measurer:
     async def _timing_links(self, lane: Lane, workload: Workload) -> None:
         """Run the plain traffic whose latency the calibration knows, unless a recent run tells how the links are."""
         load, recent = self.judgement.load, self.elapsed_seconds - self._links_timed_at < _LINKS_SECONDS
-        if load is None or not workload.offered_bps or workload == load or recent:
+        if load is None or not workload.offered_bps or workload == load or recent or self.lost_to(load) is not None:
             return
         self._links_timed_at = self.elapsed_seconds
         record = await self._run(lane, load, "sibling", lane.phase_for(load))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from collie.campaign.measure import Measurer
 from collie.campaign.observations import ConfirmedAnomaly
 from collie.campaign.triage import Triage
 from collie.ports import RunRecord
@@ -39,7 +40,15 @@ class Proposals:
         again: workloads to run again, before the strategy is asked.
     """
 
-    def __init__(self, strategy: Strategy, space: Space, recipe: Recipe, known: KnownAnomalies, triage: Triage) -> None:
+    def __init__(
+        self,
+        strategy: Strategy,
+        space: Space,
+        recipe: Recipe,
+        known: KnownAnomalies,
+        triage: Triage,
+        measurer: Measurer,
+    ) -> None:
         self.skipped = 0
         self.again: list[Workload] = []
         self._kept: list[Proposal] = []
@@ -50,6 +59,7 @@ class Proposals:
         self._recipe = recipe
         self._known = known
         self._triage = triage
+        self._measurer = measurer
 
     def first(self) -> Proposal | None:
         """Return a proposal for a new set-up, or None if it is covered or refused."""
@@ -108,6 +118,9 @@ class Proposals:
     def _vetted(self, workload: Workload) -> Proposal | None:
         """Return a proposal that is to be run, or None if it is covered or refused."""
         driven, temperature = self._strategy.driven, self._strategy.temperature
+        if self._measurer.lost_to(workload) is not None:  # before an audit, which would run it
+            self._strategy.tell(workload, Answer(ProposalOutcome.UNSUPPORTED))
+            return None
         if self._recipe.skip_known and self._known.covers(workload):
             if (doubted := self._triage.to_audit(workload, self._recipe.audits)) is not None:
                 return Proposal(workload, driven, temperature, doubted)

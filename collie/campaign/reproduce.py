@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from collie.campaign.budget import BudgetSpent
 from collie.campaign.history import broken_on, probe_after
-from collie.campaign.measure import Measurer
+from collie.campaign.measure import Measurer, not_run_again
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
 from collie.detect.measurement import Measurement
@@ -285,6 +285,8 @@ def reproduce(
 
 
 def _reading(measurer: Measurer, workload: Workload, on: SetUp | None) -> RunReading:
+    if (lost := measurer.lost_to(workload, on)) is not None:
+        return not_run_again(lost)  # without a run of its plain sibling
     phases = (workload, *on.before) if on is not None else (workload,)
     if measurer.refused.keys().isdisjoint(phases):
         measurer.measure_sibling(workload)

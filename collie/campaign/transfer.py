@@ -66,6 +66,8 @@ class Transfer:
             for workload in self._trials(lane, foreseen):
                 if self._known.covers(workload):
                     return  # an explanation on this testbed holds it
+                if self._measurer.lost_to(workload) is not None:
+                    continue
                 record, verdict = await self._measurer.judging(lane, workload, PURPOSE, self._on(lane, workload))
                 if verdict is not None and verdict.is_anomalous and isinstance(record.result, Measured):
                     measurement = record.result.measurement

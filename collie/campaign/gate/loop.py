@@ -217,9 +217,8 @@ class Gate:
         measurer = self.candidate if side is Side.CANDIDATE else self.baseline
         assert measurer is not None
         workload, on, cause = case.workload, case.on, ""
-        for each in (*(on.before if on else ()), workload):
-            if (lost := measurer.lost.get(each)) is not None:
-                return _lost(side, lost.host, lost.detail)
+        if (lost := measurer.lost_to(workload, on)) is not None:
+            return _lost(side, lost.host, lost.detail)
         self._grant(measurer, limit)
         if fresh:
             measurer.measure_sibling(workload)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -12,35 +11,23 @@ from collie.campaign.events import RunFinished
 from collie.campaign.history import HISTORY, probe_after, tracing
 from collie.campaign.measure import Measurer
 from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration
-from collie.detect.measurement import Watch
 from collie.detect.reading import RunReading
 from collie.detect.symptom import Symptom
 from collie.detect.thresholds import Thresholds
-from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.ports import Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.planted import HEADER, MANY_SGES, SPACE
+from tests.support.troubled import HANGS, Trouble, Troubled
 
 LARGE = SPACE.base.with_(qps=64, sge_count=16)
 SMALL = SPACE.base.with_(sge_count=2)
 WORKLOAD = SPACE.base.with_(sge_count=16)
 ON = SetUp(LARGE, (SMALL, LARGE))
 PLANTED = Planted(MANY_SGES, after=Mfs((Condition("qps", Op.AT_LEAST, 64),)))
-
-Trouble = Callable[[Workload, int], RunResult | None]
-
-
-class Troubled(FakeTestbed):
-    """A testbed with another result of some runs."""
-
-    trouble: Trouble = staticmethod(lambda _workload, _run: None)
-
-    def measure(self, workload: Workload, run: int, watch: Watch | None = None, on: SetUp | None = None) -> RunResult:
-        result = super().measure(workload, run, watch, on)
-        return self.trouble(workload, run) or result
 
 
 def measurer_of(testbed: FakeTestbed, store: MemoryStore, sink: ListSink | None = None) -> Measurer:
@@ -90,7 +77,7 @@ def test_each_repetition_makes_a_new_set_up(on: SetUp) -> None:
 
 
 def test_phases_that_cost_a_host_are_not_run_again() -> None:
-    reading, records = probed(lambda _workload, run: HostLost("b", "it hangs", 99.0) if run == 2 else None)
+    reading, records = probed(lambda _workload, run: HANGS if run == 2 else None, times=3)
     assert reading is not None
     assert reading.verdict.reason == "not run again: it cost host b"
     assert len(records) == 2

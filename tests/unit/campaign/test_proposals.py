@@ -16,8 +16,9 @@ FITS, ELSEWHERE = PLAIN.with_(wqe_batch=8), PLAIN.with_(mtu=1024)
 
 
 def test_a_proposal_that_does_not_fit_a_set_up_gets_one_of_its_own_next() -> None:
-    triage = explained_search(FakeTestbed()).loop._triage
-    proposals = Proposals(Scripted([FITS, ELSEWHERE]), SPACE, RANDOM, KnownAnomalies(()), triage)
+    explained = explained_search(FakeTestbed())
+    triage, measurer = explained.loop._triage, explained.measurer
+    proposals = Proposals(Scripted([FITS, ELSEWHERE]), SPACE, RANDOM, KnownAnomalies(()), triage, measurer)
     set_up = SetUp(PLAIN)
     on_it = proposals.phase(set_up)
     assert on_it is not None
@@ -29,9 +30,10 @@ def test_a_proposal_that_does_not_fit_a_set_up_gets_one_of_its_own_next() -> Non
 
 
 def test_a_set_up_without_a_further_proposal_leaves_none() -> None:
-    triage = explained_search(FakeTestbed()).loop._triage
+    explained = explained_search(FakeTestbed())
+    triage, measurer = explained.loop._triage, explained.measurer
     strategy = Scripted([])
-    proposals = Proposals(strategy, SPACE, RANDOM, KnownAnomalies(()), triage)
+    proposals = Proposals(strategy, SPACE, RANDOM, KnownAnomalies(()), triage, measurer)
     assert proposals.phase(SetUp(PLAIN)) is None
     strategy.proposals = [FITS]
     first = proposals.first()
