@@ -99,8 +99,12 @@ class Judgement:
         return self.bounds.settled(workload)
 
     def tried_sibling(self, sibling: Workload, unfit: str) -> None:
-        """Keep why the last run of a plain sibling is no reference, empty if it is one."""
-        self._unfit[sibling] = unfit
+        """Keep why the last run of a plain sibling is no reference, empty if it is one.
+
+        A distrusted sibling keeps the reason. A later sound run does not make it a reference.
+        """
+        if not self.bounds.is_distrusted(sibling):
+            self._unfit[sibling] = unfit
 
     @property
     def load(self) -> Workload | None:

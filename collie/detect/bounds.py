@@ -247,6 +247,10 @@ class Bounds:
         """Remember that a sibling is itself anomalous."""
         self._distrusted.add(sibling)
 
+    def is_distrusted(self, sibling: Workload) -> bool:
+        """Whether a sibling is itself anomalous."""
+        return sibling in self._distrusted
+
     def relatives(self, sibling: Workload, deficit: float) -> tuple[Workload, ...]:
         """Return the workloads that tell whether a measured sibling is slow, nothing where it is not in question."""
         in_question = sibling in self._plain and not self.reaches(sibling, deficit)

@@ -8,13 +8,15 @@ import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished
+from collie.campaign.measure import Measurer
 from collie.campaign.run import Campaign
 from collie.content.catalogs import load_catalog
 from collie.content.recipes import load_recipe
 from collie.content.subsystems import load_subsystem
-from collie.detect.bounds import Calibration
+from collie.detect.bounds import Bounds, Calibration
 from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Symptom
+from collie.detect.thresholds import Thresholds
 from collie.search.anomaly import Anomaly
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
@@ -145,3 +147,20 @@ def test_an_explained_anomaly_is_plain_if_its_simplest_workload_is() -> None:
     plain = {anomaly.id: plain_sibling(anomaly.workload, SPACE) == anomaly.workload for anomaly in explained}
     assert set(plain.values()) == {True, False}
     assert {anomaly.id: anomaly.is_plain for anomaly in explained} == plain
+
+
+def test_plain_traffic_that_was_distrusted_keeps_the_reason_after_a_sound_run() -> None:
+    """A sound run does not make it a reference, and does not show that it is merely slow."""
+    slow = Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5)
+    testbed = FakeTestbed((slow, Planted(PLAIN)))
+    bounds = Bounds(testbed.specification, NO_CEILINGS, SPACE)
+    measurer = Measurer(testbed, MemoryStore(HEADER), bounds, Thresholds(), Budget(), ListSink())
+    workload = SPACE.base.with_(sge_count=8)
+    _, before = measurer.judged(workload, "search")
+    testbed.planted = (slow,)
+    measurer.measure_sibling(workload)
+    _, after = measurer.judged(workload, "search")
+    assert before is not None
+    assert after is not None
+    assert before.reason.startswith("no bound is known: the plain sibling is itself anomalous: host b sends pause")
+    assert after.reason == before.reason
