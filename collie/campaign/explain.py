@@ -158,16 +158,27 @@ class Explainer:
         return own + _SIBLING_COST * needs_sibling
 
     async def compare(self, lane: Lane, waiting: ConfirmedAnomaly, explained: ConfirmedAnomaly) -> None:
-        """Join a covered anomaly if its controls agree. A second cause that they show takes its place."""
+        """Join a covered anomaly if its controls agree. A second cause that they show takes its place.
+
+        Nothing comes of it if another lane withdraws one of the two explanations meanwhile.
+        """
+        stood = self._triage.stands(waiting)
+        if not self._triage.stands(explained):
+            return
         anomaly, mfs = waiting.anomaly, explained.anomaly.mfs
         verdict = self._measurer.judgement.with_signature(waiting.verdict, waiting.measurement)
         checked: frozenset[Condition] = frozenset()
         with self._triage.comparing(waiting):
             while True:
+                before = explained.anomaly.mfs
                 probes = compare(anomaly.workload, verdict, self._covering(explained), self._space, checked)
                 joined, _ = await self._drive(lane, probes, "control", about=waiting)
                 second = await self._confirmed(lane, joined)
-                if joined.needless is not None and await self._widened(lane, explained, joined.needless):
+                if joined.needless is not None:
+                    await self._widen(lane, explained, joined.needless)
+                if not self._triage.stands(explained) or self._triage.stands(waiting) is not stood:
+                    return
+                if explained.anomaly.mfs != before:
                     checked = frozenset()
                 elif joined.suspect is not None and second is None:
                     checked = joined.checked
@@ -221,18 +232,24 @@ class Explainer:
             anomaly.mfs, anomaly.workload, cause, lambda workload: self._known.covers(workload, but=(own,))
         )
 
-    async def _widened(self, lane: Lane, explained: ConfirmedAnomaly, needless: Condition) -> bool:
-        """Drop a condition of a set if fresh runs without it keep its claim. Return whether they do."""
+    async def _widen(self, lane: Lane, explained: ConfirmedAnomaly, needless: Condition) -> None:
+        """Drop a condition of a set if fresh runs without it keep its claim.
+
+        If another lane changes or withdraws the set meanwhile, these runs tell nothing of it.
+        """
         from scipy.stats import binom  # a second that most commands do not need
 
-        anomaly = explained.anomaly
-        mfs = Mfs(tuple(condition for condition in anomaly.mfs.conditions if condition != needless))
+        before = explained.anomaly.mfs
+        mfs = Mfs(tuple(condition for condition in before.conditions if condition != needless))
         if not mfs.conditions:
-            return False
-        probes = claim(mfs, anomaly.workload, self._recipe.extraction, self._around(lane, explained))
+            return
+        probes = claim(mfs, explained.anomaly.workload, self._recipe.extraction, self._around(lane, explained))
         (shows, runs), _ = await self._drive(lane, probes, "claim", explained.floor)
+        anomaly = explained.anomaly
+        if not self._triage.stands(explained) or anomaly.mfs != before:
+            return
         if not runs or binom.cdf(shows, runs, chance_of_next(anomaly.fresh_shows, anomaly.fresh_runs)) < _UNLIKELY:
-            return False
+            return
         self._triage.contradicted(explained)
         revised = explained.anomaly.revised
         explained.anomaly = dataclasses.replace(
@@ -240,7 +257,6 @@ class Explainer:
         )
         self._triage.explained(explained)
         self._sink.on_event(AnomalyExplained(explained.anomaly))
-        return True
 
     async def exceeds(self, lane: Lane, explained: ConfirmedAnomaly, run: Suspicion) -> bool:
         """Whether a run inside a set is worse than the set predicts, so that a second cause shows.

@@ -347,10 +347,13 @@ class SearchLoop:
         if (around := self._triage.same_set(confirmed)) is not None:
             self._sink.on_event(AnomalyMerged(self._triage.merge(confirmed, around.anomaly)))
             return
+        # Another lane can withdraw this explanation or take up a waiting anomaly while controls run.
         for earlier in self._triage.explained_before(confirmed):
-            await self._explainer.compare(lane, confirmed, earlier)
+            if self._triage.stands(confirmed):
+                await self._explainer.compare(lane, confirmed, earlier)
         for waiting in self._triage.covered_by(explained):
-            await self._explainer.compare(lane, waiting, confirmed)
+            if waiting in self._triage.waiting:
+                await self._explainer.compare(lane, waiting, confirmed)
 
     async def _drive(
         self,
