@@ -334,6 +334,7 @@ class SearchLoop:
         runs: float = _EXPLANATION_RUNS
         if self._recipe.phases > 1:
             runs = _EXPLANATION_SET_UPS * self._measurer.set_up_seconds * measured / self._measurer.elapsed_seconds
+            runs /= lanes  # all of them measured
         return spent + one_after_another * runs * spent / max(1, measured) >= 1.0
 
     async def _explain(self, lane: Lane, confirmed: ConfirmedAnomaly) -> None:

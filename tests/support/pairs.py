@@ -6,15 +6,20 @@ from collections.abc import Sequence
 
 from collie.campaign.budget import Budget
 from collie.campaign.lanes import Lane, LaneScheduler, RunRequest
+from collie.campaign.loop import SearchLoop
+from collie.campaign.measure import Measurer
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard
 from collie.campaign.summary import Summary
-from collie.detect.bounds import Calibration
+from collie.detect.bounds import Bounds, Calibration
 from collie.detect.symptom import Symptom
 from collie.scheduler.local import LocalPairs
+from collie.search.anomaly import KnownAnomalies
 from collie.search.recipe import Extraction, Recipe, StrategyName
+from collie.search.strategy import Strategy
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Mfs
 from tests.support.planted import HEADER, LOOPBACK, MANY_SGES, SPACE
 
 PLANTED = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
@@ -53,6 +58,31 @@ def search(
         lanes=lanes(testbeds),
     )
     return campaign.run(sink or ListSink())
+
+
+def loop_of(
+    testbeds: Sequence[FakeTestbed],
+    strategy: Strategy,
+    *,
+    store: MemoryStore | None = None,
+    sink: ListSink | None = None,
+    recipe: Recipe = RANDOM,
+    runs: int = 40,
+    known: Sequence[Mfs] = (),
+) -> tuple[SearchLoop, Measurer]:
+    """A search loop on several pairs, and its measurer."""
+    store, sink = store or MemoryStore(HEADER), sink or ListSink()
+    measurer = Measurer(
+        testbeds[0],
+        store,
+        Bounds(testbeds[0].specification, Calibration(), SPACE),
+        recipe.thresholds,
+        Budget(runs=runs),
+        sink,
+        lanes=lanes(testbeds),
+        phases=recipe.phases,
+    )
+    return SearchLoop(measurer, store, strategy, SPACE, recipe, sink, KnownAnomalies(known)), measurer
 
 
 def track(testbeds: Sequence[FakeTestbed], store: MemoryStore | None = None) -> LaneScheduler:

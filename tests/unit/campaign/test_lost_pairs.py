@@ -8,27 +8,21 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from collie.campaign.budget import Budget
 from collie.campaign.events import PairSetAside, RunFinished, SuspicionDropped
 from collie.campaign.lanes import LaneLost, LaneScheduler, RunRequest
-from collie.campaign.loop import SearchLoop
-from collie.campaign.measure import Measurer
 from collie.campaign.safety import Guard
-from collie.detect.bounds import Bounds, Calibration
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
-from collie.detect.thresholds import Thresholds
 from collie.errors import HostUnreachable, TestbedError
 from collie.ports import Measured, PairLost, RunRecord, RunResult, TestbedInfo
 from collie.scheduler.local import LocalPairs
-from collie.search.anomaly import KnownAnomalies
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
-from tests.support.pairs import LATE, PLAIN, PLANTED, RANDOM, fakes, lanes, search, track, turns
-from tests.support.planted import HEADER, LOOPBACK, SPACE
+from tests.support.pairs import LATE, PLAIN, PLANTED, RANDOM, fakes, loop_of, search, track, turns
+from tests.support.planted import HEADER, LOOPBACK
 from tests.support.scripted import Scripted
 
 
@@ -196,20 +190,11 @@ def test_what_was_anomalous_before_its_pair_was_lost_is_measured_by_another() ->
 
 
 def test_what_a_pair_leaves_when_the_others_have_covered_the_space_is_done_by_these() -> None:
-    store, sink, testbeds = MemoryStore(HEADER), ListSink(), [_Mortal(dies_in=1), _Mortal()]
+    store, testbeds = MemoryStore(HEADER), [_Mortal(dies_in=1), _Mortal()]
     last = PLAIN.with_(loopback=True)
-    pairs = lanes(testbeds)
-    measurer = Measurer(
-        testbeds[0],
-        store,
-        Bounds(testbeds[0].specification, Calibration(), SPACE),
-        Thresholds(),
-        Budget(runs=20),
-        sink,
-        lanes=pairs,
-    )
-    rest = KnownAnomalies([Mfs((Condition("loopback", Op.EQUAL, False),))])
-    summary = SearchLoop(measurer, store, Scripted([last]), SPACE, RANDOM, sink, rest).run()
+    rest = [Mfs((Condition("loopback", Op.EQUAL, False),))]
+    loop, _ = loop_of(testbeds, Scripted([last]), store=store, runs=20, known=rest)
+    summary = loop.run()
     assert summary.ended_by == "coverage"
     assert [type(record.result) for record in store.runs()] == [PairLost, Measured]
     assert testbeds[1].measured == [last]

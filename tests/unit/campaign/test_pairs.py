@@ -12,6 +12,7 @@ import pytest
 from collie.campaign.budget import Budget
 from collie.campaign.calibrate import calibrate, plain_load, plan
 from collie.campaign.events import PairSetAside, RunFinished
+from collie.campaign.lanes import PhaseOf, RunRequest
 from collie.campaign.measure import Measurer
 from collie.campaign.pairs import unlike
 from collie.content.spaces import load_space
@@ -26,8 +27,9 @@ from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Opcode, Workload
-from tests.support.pairs import LATE, PLAIN, PLANTED, RANDOM, fakes, lanes, search
+from tests.support.pairs import LATE, PLAIN, PLANTED, RANDOM, fakes, lanes, loop_of, search
 from tests.support.planted import HEADER, LOOPBACK, MANY_SGES, SPACE
+from tests.support.scripted import Scripted
 
 
 def test_pairs_share_what_they_find_and_how_they_explain_it() -> None:
@@ -215,3 +217,24 @@ def test_pairs_are_compared_from_the_first_transport_to_the_last() -> None:
     planned = list(plan(SPACE, (1024, 65536)))
     assert len(qualified) == 5
     assert (qualified[0], qualified[-1]) == (planned[0], planned[-1])
+
+
+@pytest.mark.parametrize("phases", [1, 8])
+@pytest.mark.parametrize("pairs", [1, 2, 4])
+def test_an_explanation_reserves_the_time_that_one_pair_takes(pairs: int, phases: int) -> None:
+    loop, measurer = loop_of(
+        [FakeTestbed() for _ in range(pairs)], Scripted([]), recipe=replace(RANDOM, phases=phases), runs=1000
+    )
+
+    async def searching() -> None:
+        for number in range(40):
+            on = PhaseOf(PLAIN, first=number % phases == 0) if phases > 1 else None
+            await RunRequest(PLAIN, "search", on)
+
+    measurer.scheduler.drive({lane: searching() for lane in measurer.lanes})
+    takes = 30.0 * (45 if phases == 1 else 32)
+    for explanations in (1, pairs):  # each pair takes one of them
+        measurer.budget = Budget(measurer.elapsed_seconds + 1.1 * takes)
+        assert not loop._rest_is_needed(explanations)
+        measurer.budget = Budget(measurer.elapsed_seconds + 0.9 * takes)
+        assert loop._rest_is_needed(explanations)
