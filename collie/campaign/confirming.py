@@ -107,7 +107,13 @@ class Confirmer:
             self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain, is_next=anomaly.is_plain)
             self._sink.on_event(AnomalyConfirmed(anomaly))
         elif not confirmation.confirmed:
-            if not (refuted and await self._shows_after(lane, suspicion, symptom)):
+            try:
+                shows = refuted and await self._shows_after(lane, suspicion, symptom)
+            except LaneLost:
+                suspicion.refuted = False  # its own pair does not show it alone either, so another one goes on
+                self._triage.suspicions.append(suspicion)
+                raise
+            if not shows:
                 self.drop(suspicion, confirmation)
             return
         for observation in suspicion.proposals:

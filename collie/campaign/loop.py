@@ -214,13 +214,23 @@ class SearchLoop:
             await self._measurer.measuring_siblings(lane, [record for _, record, _ in phases])
             while phases:
                 await self._judge(lane, *phases.pop(0))
-        except (BudgetSpent, LaneLost):
+        except BudgetSpent:
             for _, record, _ in phases:
-                verdict = self._measurer.leave_unjudged(lane, record)
-                if verdict is not None and verdict.is_anomalous:
-                    self._proposals.again.append(record.workload)  # another pair sees whether it is a suspicion
+                self._measurer.leave_unjudged(lane, record)
+            raise
+        except LaneLost:
+            for phase in phases:
+                self._leave(lane, phase)
             raise
         return True
+
+    def _leave(self, lane: Lane, phase: _Phase) -> None:
+        """Leave a phase of a lost pair to another one if no verdict is known, or if it may be a suspicion."""
+        verdict = self._measurer.leave_unjudged(lane, phase.record)
+        if isinstance(phase.record.result, Measured) and (verdict is None or verdict.is_anomalous):
+            self._proposals.again.append(phase.record.workload)
+        else:
+            self._heard(lane, phase.record, verdict, phase.on)
 
     async def _measure(self, lane: Lane, first: Proposal, phases: list[_Phase]) -> None:
         """Measure a proposal, and on the same set-up others that fit, into `phases`."""
@@ -237,7 +247,11 @@ class SearchLoop:
 
     async def _judge(self, lane: Lane, proposal: Proposal, record: RunRecord, on: SetUp | None) -> None:
         lane.driven, lane.temperature = proposal.driven, proposal.temperature
-        verdict = await self._measurer.judging_record(lane, record)
+        try:
+            verdict = await self._measurer.judging_record(lane, record)
+        except LaneLost:
+            self._proposals.again.append(record.workload)
+            raise
         self._heard(lane, record, verdict, on)
         if on is not None and on.before and verdict is not None and verdict.is_normal:
             await self._carry_over.check(lane, record)

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from collie.campaign.events import PairSetAside, RunFinished, SuspicionDropped
+from collie.campaign.history import HISTORY
 from collie.campaign.lanes import LaneLost, LaneScheduler, RunRequest
 from collie.campaign.safety import Guard
+from collie.campaign.summary import Summary
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
 from collie.errors import HostUnreachable, TestbedError
@@ -22,7 +24,7 @@ from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.setup import SetUp
 from collie.workloads.workload import Workload
 from tests.support.pairs import LATE, PLAIN, PLANTED, RANDOM, fakes, loop_of, search, track, turns
-from tests.support.planted import HEADER, LOOPBACK
+from tests.support.planted import HEADER, LOOPBACK, MANY_SGES
 from tests.support.scripted import Scripted
 
 
@@ -248,3 +250,62 @@ def test_pairs_are_closed_side_by_side_and_the_first_failure_is_reported() -> No
     with pytest.raises(TestbedError, match="first"):
         pairs.close()
     assert [testbed.closed for testbed in testbeds] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("dies_in", [3, 4, 5, 6])
+def test_what_waited_for_its_plain_sibling_is_measured_by_another(dies_in: int) -> None:
+    """Each phase needs its own plain sibling. The pair is lost in a phase, or in one of the siblings."""
+    slow = (Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5),)
+    proposals = [PLAIN.with_(sge_count=16, qps=qps) for qps in (16, 8, 4)]
+    elsewhere = PLAIN.with_(mtu=1024)  # the other pair takes the second proposal
+    store, sink, strategy = MemoryStore(HEADER), ListSink(), Scripted([proposals[0], elsewhere, *proposals[1:]])
+    testbeds = [_Mortal(slow, dies_in=dies_in), _Mortal(slow, run_seconds=200.0)]
+    loop, _ = loop_of(
+        testbeds, strategy, store=store, sink=sink, recipe=replace(RANDOM, phases=4, explain=False), runs=60
+    )
+    summary = loop.run()
+    records = {record.run: record for record in store.runs()}
+    assert isinstance(records[dies_in].result, PairLost)
+    left = set(testbeds[0].measured) & set(proposals)
+    judged = {event.record.workload for event in sink.of(RunFinished) if event.record.run > dies_in}
+    assert left
+    assert left <= judged
+    assert summary.anomalies
+    runs = [event.record.run for event in sink.of(RunFinished)]
+    assert len(runs) == len(set(runs)), "each run is announced once"
+
+
+def test_what_a_lost_pair_found_healthy_is_told_to_the_strategy() -> None:
+    healthy = [PLAIN.with_(qps=qps) for qps in (4, 2, 1)]
+    elsewhere = PLAIN.with_(mtu=1024)  # the other pair takes the second proposal
+    strategy = Scripted([PLAIN, elsewhere, *healthy])
+    testbeds = [_Mortal(dies_in=6), _Mortal(run_seconds=500.0)]
+    loop, _ = loop_of(testbeds, strategy, recipe=replace(RANDOM, phases=8), runs=12)
+    strategy.proposals += [PLAIN.with_(qps=3)]
+    loop.run()
+    assert set(healthy) <= set(strategy.told)
+    assert [workload for testbed in testbeds for workload in testbed.measured if workload in healthy] == healthy
+
+
+def test_a_suspicion_whose_pair_is_lost_while_its_phases_are_sought_stays_one() -> None:
+    """It does not show alone. The pair is lost while it is looked for after the phases before it."""
+    large = PLAIN.with_(sge_count=16, qps=64)
+    after = (Planted(MANY_SGES, after=Mfs((Condition("qps", Op.AT_LEAST, 64),))),)
+
+    def searched(dies_in: int | None) -> tuple[list[_Mortal], dict[int, RunRecord], Summary, ListSink]:
+        store, sink = MemoryStore(HEADER), ListSink()
+        testbeds = [_Mortal(after, dies_in=dies_in), _Mortal(after, run_seconds=37.0)]
+        strategy = Scripted([large, PLAIN.with_(mtu=1024), PLAIN.with_(sge_count=16)])
+        loop, _ = loop_of(testbeds, strategy, store=store, sink=sink, recipe=replace(RANDOM, phases=4), runs=80)
+        summary = loop.run()
+        return testbeds, {record.run: record for record in store.runs()}, summary, sink
+
+    testbeds, records, summary, _ = searched(None)
+    (alone,) = summary.anomalies
+    sought = [run for run in testbeds[0].began if records[run].purpose == HISTORY]
+    assert sought
+    _, records, summary, sink = searched(sought[0])
+    assert isinstance(records[sought[0]].result, PairLost)
+    (anomaly,) = summary.anomalies
+    assert (anomaly.workload, anomaly.history) == (alone.workload, alone.history)
+    assert sink.of(SuspicionDropped) == []
