@@ -116,9 +116,15 @@ class Confirmer:
             if not shows:
                 self.drop(suspicion, confirmation)
             return
+        elif len(self._measurer.lanes) == 1:
+            # Another pair did not show it and is gone. The last pair cannot be compared, so nobody knows which is odd.
+            reason = f"{suspicion.verdict.reason}; another pair, which is gone, did not show it"
+            suspicion.verdict = replace(suspicion.verdict, reason=reason)
+            self.drop(suspicion, confirmation)
+            return
         for observation in suspicion.proposals:
             self.tell(observation, found=found)
-        if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair cannot be compared with another
+        if of_one_pair:
             self._measurer.retire(lane, f"{suspicion.verdict.reason}; another pair does not show it")
             raise SetAside
 
@@ -149,7 +155,7 @@ class Confirmer:
 
     def drop(self, suspicion: Suspicion, confirmation: Confirmed | None = None) -> None:
         """Note that a suspicion is not confirmed, and how often it showed."""
-        if confirmation is None or not confirmation.deferred:
+        if confirmation is None or not (confirmation.deferred or confirmation.confirmed):  # else it was no stray run
             self._trust.dropped()
         shows, runs = (len(confirmation.reproduced), confirmation.runs) if confirmation is not None else (0, 0)
         if shows:

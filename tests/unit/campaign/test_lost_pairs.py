@@ -309,3 +309,29 @@ def test_a_suspicion_whose_pair_is_lost_while_its_phases_are_sought_stays_one() 
     (anomaly,) = summary.anomalies
     assert (anomaly.workload, anomaly.history) == (alone.workload, alone.history)
     assert sink.of(SuspicionDropped) == []
+
+
+def test_what_only_the_last_pair_shows_is_listed_with_its_runs_and_is_no_anomaly() -> None:
+    """The pair that refuted it is lost, so nobody knows which of the two is odd."""
+
+    def searched(dies_in: int | None) -> tuple[_Mortal, dict[int, RunRecord], Summary, ListSink]:
+        store, sink = MemoryStore(HEADER), ListSink()
+        sound, odd = _Mortal(dies_in=dies_in), _Mortal((Planted(LOOPBACK),), run_seconds=300.0)
+        strategy = Scripted([PLAIN, PLAIN.with_(loopback=True)])
+        loop, _ = loop_of([sound, odd], strategy, store=store, sink=sink, runs=60)
+        summary = loop.run()
+        return sound, {record.run: record for record in store.runs()}, summary, sink
+
+    sound, records, summary, _ = searched(None)
+    assert list(summary.set_aside) == ["pair 2"]
+    assert not summary.unconfirmed
+    refuted = max(run for run in sound.began if records[run].purpose == "confirm")
+    _, records, summary, sink = searched(next(run for run in sound.began if run > refuted))
+    assert list(summary.set_aside) == ["pair 1"]
+    assert not summary.anomalies
+    (listed,) = summary.unconfirmed
+    assert listed.shows == listed.runs >= 2
+    assert listed.verdict.reason.endswith("; another pair, which is gone, did not show it")
+    assert [(each.run, each.shows) for each in sink.of(SuspicionDropped)] == [(listed.run, listed.shows)]
+    assert summary.trust is not None
+    assert summary.trust.dropped == 0
