@@ -76,12 +76,9 @@ class OpenCampaign:
                 summary = self.campaign.run(Both(pulse.follower, sink))
             except CampaignInterrupted as interrupted:
                 pulse.not_confirmed = interrupted.summary.not_confirmed
-                raise CampaignInterrupted(self._completed(interrupted.summary)) from None
+                raise
             pulse.ended_by, pulse.not_confirmed = summary.ended_by, summary.not_confirmed
-            return self._completed(summary)
-
-    def _completed(self, summary: Summary) -> Summary:
-        return dataclasses.replace(summary, further_phases=self.store.tally().further_phases)
+            return summary
 
     def close(self) -> None:
         """Close the testbed and the record."""

@@ -153,13 +153,19 @@ class _UnderWay:
 
 
 class LaneScheduler:
-    """Numbers, makes and records the runs of all lanes. `runs` counts runs begun, `elapsed_seconds` is the clock."""
+    """Numbers, makes and records the runs of all lanes.
+
+    Attributes:
+        runs: number of runs begun.
+        further_phases: number of runs delivered that had the set-up of an earlier one.
+        elapsed_seconds: the clock.
+    """
 
     def __init__(
         self, lanes: Sequence[Lane], virtual_time: bool, store: CampaignStore, sink: ProgressSink, guard: Guard
     ) -> None:
         self.lanes = tuple(lanes)
-        self.runs = 0
+        self.runs = self.further_phases = 0
         self.elapsed_seconds = 0.0
         self._virtual_time = virtual_time
         self._store = store
@@ -273,6 +279,7 @@ class LaneScheduler:
         record, usage = under_way.recorded or self._put_on_record(under_way, end)
         self._guard.account(usage, under_way.watch)
         under_way.lane.conclude(record)
+        self.further_phases += not record.made_set_up
         self.elapsed_seconds = end
         return record
 

@@ -189,6 +189,7 @@ class SearchLoop:
             ended_by=ended_by,
             trust=self._trust.reliability,
             unconfirmed=tuple(self._confirmer.unconfirmed),
+            further_phases=self._measurer.further_phases,
             repeated_phases=len(self._carry_over.changed),
             changed_phases=sum(self._carry_over.changed),
             discovery_estimate=self._triage.discovery_estimate,

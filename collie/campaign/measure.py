@@ -120,6 +120,11 @@ class Measurer:
         return self.scheduler.runs
 
     @property
+    def further_phases(self) -> int:
+        """Number of runs on a set-up that an earlier run made."""
+        return self.scheduler.further_phases
+
+    @property
     def elapsed_seconds(self) -> float:
         """Testbed time at the end of the last delivered run."""
         return self.scheduler.elapsed_seconds

@@ -254,6 +254,7 @@ def test_a_campaign_that_is_killed_inside_a_set_up_goes_on_with_its_next_phase()
     whole = search(testbed, budget=budget, recipe=recipe, store=unbroken)
     places = [place for _, place in with_places(unbroken.runs())]
     assert max(place.phase for place in places) >= 3
+    assert whole.set_ups == sum(record.made_set_up for record in unbroken.runs()) < whole.runs
     assert [on.before for on in testbed.set_ups if on is not None and on.before], "phases follow on each other"
     for killed_after in range(2, 40, 4):
         killed, resumed, store = _Mortal(planted, killed_after), _Mortal(planted, 1000), MemoryStore(HEADER)
