@@ -239,8 +239,8 @@ class SingleRunSession:
         """Return the bound by which the verdict is made, or the lowest one if the verdict has none."""
         tightest, bps = self._bounds.tightest(workload), verdict.bound_bps if verdict is not None else None
         if bps is not None:
-            known = (tightest, self._bounds.ceiling(workload))
-            # Otherwise siblings with fewer or more bytes in flight decided.
+            # Siblings with fewer or more bytes in flight can have decided, and there are more of them by now.
+            known = (tightest, self._bounds.ceiling(workload), *filter(None, self._bounds.bracket(workload)))
             return next((bound for bound in known if bound.bps == bps), self._bounds.by_siblings(workload, bps))
         return tightest if self._bounds.known(workload) else self._bounds.bracket(workload)[1] or tightest
 
