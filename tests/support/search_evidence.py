@@ -171,7 +171,8 @@ so their whole budget finds. They tell how good a search is, and the others what
 PROTOTYPE_TEXT = """The code that was released with the paper ([bytedance/Collie](https://github.com/bytedance/Collie))
 proposes points, decides what is anomalous and looks for minimal feature sets, all in its own space of at most 24 queue
 pairs. The benchmark runs its points on F, one run per set-up. Its throughput mode (`perf`) is what the release starts.
-Its diagnostic mode reads the simulator's diagnostic counters, for the release has none.
+Its diagnostic mode reads the simulator's diagnostic counters, for the release has none. What is anomalous is decided by
+the bars of its example at F's line rate, and by 0.1 % of pause sent or received.
 
 The comparison favours the prototype. A point has two traffics with parameters of their own, and a workload has one
 kind. So a point with unlike traffics runs as two workloads, costs one run, and shows the worse reading. A mechanism is
