@@ -90,7 +90,9 @@ testbed_options = together(
         help="Change a subsystem's setting.",
         shell_complete=complete.settings,
     ),
-    click.option("--noise", type=Finite(min=0, max=100), help="Noise of the simulated testbed; 0 disables it.  [default: 1]"),
+    click.option(
+        "--noise", type=Finite(min=0, max=100), help="Noise of the simulated testbed; 0 disables it.  [default: 1]"
+    ),
     click.option(
         "--flaky",
         multiple=True,
