@@ -141,8 +141,8 @@ def prototype_table(results: Sequence[Result]) -> str:
         "seeds",
         f"found of {planted}: median, mean (range)",
         "points",
-        "anomalous",
-        "anomalous without a mechanism",
+        "anomalous by a mechanism",
+        "anomalous without one",
     )
     return _markdown([f"on {results[0]['subsystem']}", *heads], rows)
 
