@@ -161,7 +161,8 @@ def _driven(
 ) -> Sweep:
     """Measure what a sweep asks for. After every few points `keep` all so far, and the known ones still to come.
 
-    The sweep has those that it did not ask for, too: an earlier sweep halved the cliffs more often.
+    A known point is not measured when it is asked for at first, but is when the sweep wants it again. The sweep has
+    those that it did not ask for, too: an earlier sweep halved the cliffs more often.
     """
     done: list[Point] = []
     left = dict(known)
@@ -169,15 +170,19 @@ def _driven(
         batch = next(batches)
         while True:
             begin = len(done)
-            for points in _measured(session, batch, known):
+            for points in _measured(session, batch, left):
                 done += points
                 for point in points:
                     left.pop(_key(point.x, point.y), None)
-                keep([*done, *left.values()])
+                keep([*_latest(done), *left.values()])
             batch = batches.send(done[begin:])
     except StopIteration as stop:
         found: Sweep = stop.value
         return found.with_points(_beyond(found, left.values()))
+
+
+def _latest(points: Iterable[Point]) -> Iterable[Point]:
+    return {_key(point.x, point.y): point for point in points}.values()
 
 
 def _beyond(found: Sweep, points: Iterable[Point]) -> list[Point]:
@@ -237,7 +242,7 @@ def _measured(
 
 def _placed(point: Point, x: Any, y: Any) -> Point:
     """Return a recorded point with the values of the axes as the space has them."""
-    return Point(x, y, *(getattr(point, name) for name in Point.__match_args__[2:]))
+    return replace(point, x=x, y=y)
 
 
 def _about(adapters: Adapters, session: SingleRunSession, choice: SearchChoice, wanted: SweepChoice) -> dict[str, Any]:

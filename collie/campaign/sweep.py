@@ -3,15 +3,16 @@
 Terms. A *curve* is the points along x for one value of y. A *cliff* lies between two neighbours of a curve if the
 verdict changes there, or if the second has `_FALL` less throughput than the first.
 
-Method. All points run first, in the order of x, as phases where they fit one set-up. Then each cliff is halved (in
-logarithms) as often as asked, so that its place is known to a small factor.
+Method. All points run first, in the order of x, as phases where they fit one set-up. Both ends of a cliff run again, so
+that one outlier is no cliff. Then each cliff is halved (in logarithms) as often as asked, so that its place is known to
+a small factor.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +28,8 @@ from collie.workloads.workload import Workload
 
 _FALL = 0.2
 """Share of the throughput that is lost from one point to the next at a cliff: the paper's threshold."""
+_RUNS_OF_AN_END = 3
+"""Runs of the end of a cliff. The middle one counts."""
 _NOT_MEASURED = {SetupFailed: "could not be set up", Unsupported: "unsupported", HostLost: "host lost"}
 MOST_CURVES = 8
 """Number of values of y above which a figure is a map."""
@@ -47,6 +50,7 @@ class Point:
         pause_ratio: the largest of any host.
         median_seconds, p99_seconds: of the slowest flow with a reading, None without one.
         victim_lost_ratio: share of its throughput alone that the flow beside the workload lost, None without one.
+        runs: number of runs. All else is that of the middle one.
     """
 
     x: Any
@@ -63,6 +67,7 @@ class Point:
     p99_seconds: float | None = None
     healthy_bps: float | None = None
     victim_lost_ratio: float | None = None
+    runs: int = 1
 
     @property
     def is_anomalous(self) -> bool:
@@ -73,6 +78,11 @@ class Point:
     def is_judged(self) -> bool:
         """Whether the run has a verdict."""
         return self.outcome in set(Outcome)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the run tells a throughput, and whether an anomaly shows."""
+        return self.delivered_bps is not None and self.outcome != Outcome.INCONCLUSIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +165,29 @@ def sweep(base: Workload, x: Axis, y: Axis | None, space: Space, held: Sequence[
         made = ((across, along, workload_at(across, along)) for across, along in values)
         return [(across, along, workload) for across, along, workload in made if workload is not None]
 
+    def found(points: Sequence[Point]) -> Sweep:
+        return _sweep(x, y, base, points, refused)
+
+    def without_outliers(
+        points: list[Point],
+    ) -> Generator[list[tuple[Any, Any, Workload]], Sequence[Point], list[Point]]:
+        """Run the ends of all cliffs again, until the middle run of each end has been found."""
+        while ends := [(one.x, one.y) for one in _ends(found(points).cliffs()) if one.runs < _RUNS_OF_AN_END]:
+            runs = {(point.x, point.y): [point] for point in points}
+            for _ in range(_RUNS_OF_AN_END - 1):
+                for point in (yield listed(ends)):
+                    runs[point.x, point.y].append(point)
+            points = [_middle(of_one) for of_one in runs.values()]
+        return points
+
     rows = y.values if y is not None else (None,)
     wanted = listed([(across, along) for along in rows for across in x.values])
-    points = list((yield wanted)) if wanted else []
-    for _ in range(halvings if x.ordered else 0):
+    points = yield from without_outliers(list((yield wanted)) if wanted else [])
+    for _ in range(halvings):
         between = [
             (value, cliff.before.y)
-            for _, curve in _sweep(x, y, base, points, refused).curves()
-            for cliff in cliffs(curve)
+            for _, curve in found(points).curves()
+            for cliff in (cliffs(curve) if x.ordered else ())
             if cliff.after.x > _CLOSE * cliff.before.x
             and (value := middle(space, x, cliff.before.x, cliff.after.x)) is not None
             and all(value != point.x for point in curve)
@@ -170,8 +195,20 @@ def sweep(base: Workload, x: Axis, y: Axis | None, space: Space, held: Sequence[
         wanted = listed(between)
         if not wanted:
             break
-        points += yield wanted
-    return _sweep(x, y, base, points, refused)
+        points = yield from without_outliers([*points, *(yield wanted)])
+    return found(points)
+
+
+def _ends(of: Sequence[Cliff]) -> list[Point]:
+    """Return the points at the ends of cliffs, each once."""
+    return list({(point.x, point.y): point for cliff in of for point in (cliff.before, cliff.after)}.values())
+
+
+def _middle(runs: Sequence[Point]) -> Point:
+    """Return the middle run of a point, by whether it is anomalous and then by its throughput."""
+    decided = [run for run in runs if run.is_decided] or runs
+    ordered = sorted(decided, key=lambda run: (run.is_anomalous, -(run.delivered_bps or 0.0)))
+    return replace(ordered[(len(ordered) - 1) // 2], runs=sum(run.runs for run in runs))
 
 
 def point_of(x: Any, y: Any, run: JudgedRun) -> Point:
@@ -219,8 +256,7 @@ def _by_bounds(measurement: Measurement, bounds: Mapping[str, Bound]) -> tuple[f
 
 def cliffs(curve: Sequence[Point]) -> list[Cliff]:
     """Return the cliffs of one curve. A point without a decision tells neither where one begins nor where it ends."""
-    known = [each for each in curve if each.delivered_bps is not None and each.outcome != Outcome.INCONCLUSIVE]
-    neighbours = [Cliff(before, after) for before, after in pairwise(known)]
+    neighbours = [Cliff(before, after) for before, after in pairwise(each for each in curve if each.is_decided)]
     return [each for each in neighbours if each.lost >= _FALL or each.before.is_anomalous != each.after.is_anomalous]
 
 

@@ -204,5 +204,5 @@ def _cell(value: Any) -> Any:
 
 _COLUMNS = (
     *("outcome", "symptom", "severity", "delivered_bps", "delivered_pps", "bound_ratio", "pause_ratio"),
-    *("median_seconds", "p99_seconds", "victim_lost_ratio", "reason"),
+    *("median_seconds", "p99_seconds", "victim_lost_ratio", "runs", "reason"),
 )

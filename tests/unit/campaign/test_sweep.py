@@ -73,6 +73,43 @@ def test_a_cliff_is_halved_until_its_place_is_known() -> None:
     assert [point.x for point in fine.points] == sorted(point.x for point in fine.points)
 
 
+def measured_as(readings: Mapping[int, Sequence[float]], halvings: int = 0) -> tuple[Sweep, int]:
+    """Return the sweep over qps if its runs deliver so many Gbit/s, and its number of runs."""
+    batches = sweep(SPACE.base, axis(f"qps={','.join(map(str, readings))}"), None, SPACE, (), halvings)
+    left = {qps: list(gbps) for qps, gbps in readings.items()}
+    runs = 0
+    batch = next(batches)
+    try:
+        while True:
+            runs += len(batch)
+            batch = batches.send([Point(x, y, "normal", delivered_bps=left[x].pop(0) * 1e9) for x, y, _ in batch])
+    except StopIteration as stop:
+        return stop.value, runs
+
+
+def test_an_outlier_is_no_cliff_and_the_middle_run_of_both_ends_counts() -> None:
+    found, runs = measured_as({1: [100], 2: [99, 101, 98], 4: [20, 99, 97], 8: [100]})
+    assert found.cliffs() == []
+    assert [(point.delivered_bps, point.runs) for point in found.points] == [
+        (100e9, 1),
+        (99e9, 3),
+        (97e9, 3),
+        (100e9, 1),
+    ]
+    assert runs == 8
+    found, runs = measured_as({1: [100], 2: [99, 40, 98], 4: [50, 99, 45], 8: [48]})
+    ((before, after),) = [(cliff.before, cliff.after) for cliff in found.cliffs()]
+    assert (before.x, after.x) == (2, 4)
+    assert (before.delivered_bps, after.delivered_bps) == (98e9, 50e9)
+
+
+def test_an_outlier_that_hides_a_cliff_moves_it_to_where_it_is() -> None:
+    found, _ = measured_as({1: [100, 100, 100], 2: [50, 101, 99], 4: [48, 50, 47]})
+    ((before, after),) = [(cliff.before.x, cliff.after.x) for cliff in found.cliffs()]
+    assert (before, after) == (2, 4)
+    assert all(point.runs == 3 for point in found.points)
+
+
 def test_a_rate_is_halved_at_one_that_a_reader_can_type() -> None:
     space = load_space("offered-load")
     offered = parsed_axis(space, "offered_bps=20Gbit/s..98Gbit/s", space.base, "--x")
