@@ -217,9 +217,14 @@ class Reliability:
     @property
     def sentence(self) -> str:
         """The summary at the end of a search."""
+        runs = format_count(self.judged_runs, "run")
+        dropped = (
+            f"{self.dropped} of {runs} looked anomalous and could not be confirmed"
+            if self.dropped
+            else f"no suspicion went unconfirmed in {runs}"
+        )
         return (
-            f"{self.dropped} of {format_count(self.judged_runs, 'run')} looked anomalous and could not be confirmed; "
-            f"chance of a false anomaly: {_percent(self.false_chance)}, "
+            f"{dropped}; chance of a false anomaly: {_percent(self.false_chance)}, "
             f"of missing one that was visited once and shows in 80% of its runs: {_percent(self.miss_chance)}"
         )
 

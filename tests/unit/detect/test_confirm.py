@@ -159,3 +159,9 @@ def test_the_chances_of_a_campaign_are_stated_unless_they_are_tiny(share: float,
         f"1 of 60 runs looked anomalous and could not be confirmed; chance of a false anomaly: {words}, "
         f"of missing one that was visited once and shows in 80% of its runs: {words}"
     )
+
+
+def test_a_campaign_without_a_dropped_suspicion_says_so() -> None:
+    assert Reliability(26, 0, 0.01, 0.0, 0.0).sentence.startswith(
+        "no suspicion went unconfirmed in 26 runs; chance of a "
+    )
