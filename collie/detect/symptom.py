@@ -240,7 +240,7 @@ def severity_in_brief(symptom: Symptom, severity: float, reason: str) -> str:
     """Return `severity_in_words` for a column: `9.9% of time`, or `68% missing` of the throughput by any bound."""
     words, share = severity_in_words(symptom, severity, reason), format_share(severity)
     if words == _unnamed(severity):
-        return share
+        return share if severity else f"{share} missing"
     return f"{share} {_BRIEF[symptom]}" if words == _stated(symptom, severity) else f"{share} missing"
 
 
@@ -261,7 +261,8 @@ def _stated(symptom: Symptom, severity: float) -> str:
 
 
 def _unnamed(severity: float) -> str:
-    return f"severity {format_share(severity)}"
+    """Return the words of a severity that the reason does not state. Errors alone can cost no throughput."""
+    return f"severity {format_share(severity)}" if severity else "no throughput is missing"
 
 
 _SHARE = re.compile(r"(?:over )?[0-9.]+%")

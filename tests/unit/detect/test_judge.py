@@ -140,6 +140,13 @@ def test_a_severity_that_the_reason_does_not_state_is_called_so() -> None:
     assert verdict(healthy).figure == "severity 0.1%"
 
 
+def test_an_error_that_costs_no_throughput_says_so() -> None:
+    judged = verdict(measurement(LINE.bps, LINE.pps, health=GeneratorHealth(completion_errors={"RNR retry": 15})))
+    assert judged.symptom is Symptom.COMPLETION_ERRORS
+    assert (judged.severity, judged.figure) == (0.0, "no throughput is missing")
+    assert severity_in_brief(judged.symptom, judged.severity, judged.reason) == "0% missing"
+
+
 def test_a_little_pause_is_normal() -> None:
     assert verdict(measurement(tx_pause=0.0009)).is_normal
 
