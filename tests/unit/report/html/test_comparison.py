@@ -125,7 +125,7 @@ def test_what_the_other_campaign_may_have_seen_is_not_only_in_one(a1: Anomaly) -
     unexplained = replace(a1, complete=False)
     assert "confirmed only in new symptom seen in old too" in Page(render_comparison(compared([unexplained], []))).text
     unseen = Page(render_comparison(compared([a1], [], with_runs=False))).text
-    assert "1 anomaly only in new, 0 only in old, 0 in both." in unseen
+    assert "1 anomaly only in new (old ran nothing inside the conditions of 1), 0 only in old, 0 in both." in unseen
     assert "too" not in unseen[: unseen.index("Severity in new")]
 
 
