@@ -119,7 +119,7 @@ def _fields(workload: Workload, sibling: Workload, named: Container[str]) -> str
 
 def _value(name: str, workload: Workload, sibling: Workload) -> str:
     value = show(name, workload.get(name))
-    return value if workload.get(name) == sibling.get(name) else f"{value} (plain {show(name, sibling.get(name))})"
+    return value if workload.get(name) == sibling.get(name) else f"{value} (sibling {show(name, sibling.get(name))})"
 
 
 def _wrapped(text: str) -> str:

@@ -247,7 +247,8 @@ def traffic(judged: JudgedRun, also: Collection[str] = ()) -> str:
     """
     workload, sibling = judged.workload, judged.sibling
     differences = [
-        f"{name} {show(name, workload.get(name))} (plain {show(name, sibling.get(name))})" for name in differing(judged)
+        f"{name} {show(name, workload.get(name))} (sibling {show(name, sibling.get(name))})"
+        for name in differing(judged)
     ]
     opcodes = "/".join(workload.opcodes)
     sizes = (*_SIZES, "offered_bps") if workload.offered_bps else _SIZES

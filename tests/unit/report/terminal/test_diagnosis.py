@@ -51,7 +51,7 @@ def test_every_difference_in_the_headline_is_accounted_for() -> None:
     found, _ = diagnosed(SPACE.base.with_(loopback=True, mtu=1024), Planted(LOOPBACK))
     apart = replace(found, untried=(), untried_apart=())
     headline, *text = lines(apart)
-    assert "mtu 1024 (plain 4096)" in headline
+    assert "mtu 1024 (sibling 4096)" in headline
     assert "no simpler value in the space: mtu" in text
     assert "not tried, as it needs another set-up: mtu" in lines(found)
 

@@ -275,7 +275,7 @@ def test_brackets_of_hosts_are_no_markup(summary: Summary) -> None:
 
 def test_a_measurement_is_printed_with_its_verdict_and_counters(judged: JudgedRun) -> None:
     lines = render_measurement(judged, FAKE_CATALOG).splitlines()
-    assert lines[0] == "RC SEND, messages [64 KiB]: qps 64 (plain 16)"
+    assert lines[0] == "RC SEND, messages [64 KiB]: qps 64 (sibling 16)"
     assert lines[1] == "anomalous: pause, 18.2% of the time"
     assert "host a  sends pause 0%, receives pause 0%" in lines
     assert any(line.startswith("host b  receives 100 Gbit/s, 3.05 Mpps (bound 100 Gbit/s") for line in lines)
@@ -298,7 +298,7 @@ def test_a_host_that_gets_a_share_of_a_port_is_printed_with_its_share_of_the_bou
 @pytest.mark.parametrize(
     ("qp_type", "headline"),
     [
-        (QpType.RC, "RC SEND, qps 16, messages [64 KiB]: retry_cnt 3 (plain 7)"),
+        (QpType.RC, "RC SEND, qps 16, messages [64 KiB]: retry_cnt 3 (sibling 7)"),
         (QpType.UD, "UD SEND, qps 16, messages [64 KiB]: plain traffic"),
     ],
 )
