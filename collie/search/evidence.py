@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,7 @@ class Evidence:
         self._symptom = symptom
         self._bare_margin = BARELY_LATE if symptom.is_of_latency else _BARE_MARGIN
         self._plainness = Plainness(space)
+        self._complexity = cache(self._plainness.complexity)
         self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN)}
         self._show_rate: ShowRate | None = None
         self._healthy: dict[Workload, None] = {}
@@ -174,7 +176,7 @@ class Evidence:
         if self._symptom.is_relative:
             # All runs of a workload share the error of its bound, so that repeats do not make a bare margin sure.
             found = [workload for workload in found if self._votes[workload].margin >= self._bare_margin] or found
-        return min(found, key=self._plainness.complexity)
+        return min(found, key=self._complexity)
 
     def shown(self) -> Floats:
         """Return the coordinates of the workloads that reproduced the anomaly, shape (workloads, limits)."""

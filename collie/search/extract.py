@@ -377,12 +377,16 @@ class MfsExtraction:
             return None
         inside = self._hypotheses.inside(np.array([candidate.point for candidate in candidates]))
         visible = 1.0 - self._evidence.chance_hidden(candidates)
-        costs = np.array([self._around.cost(each.workload) for each in candidates])
-        least = np.where(costs < 1.0, _OPEN_BITS, _OPEN_BITS_SET_UP) if self._around.set_up() else _OPEN_BITS
-        least = least + _IMPATIENCE * max(0, self._asked - self._surprised_at - _PATIENT_RUNS)
-        is_open = entropy(inside.mean(axis=0)) * visible >= least
-        if not is_open.any():
+        bits = entropy(inside.mean(axis=0)) * visible
+        impatience = _IMPATIENCE * max(0, self._asked - self._surprised_at - _PATIENT_RUNS)
+        doubtful = np.flatnonzero(bits >= _OPEN_BITS + impatience)  # costs take time to find, so only these have one
+        costs = np.array([self._around.cost(candidates[index].workload) for index in doubtful])
+        if self._around.set_up() is not None:
+            is_open = (costs < 1.0) | (bits[doubtful] >= _OPEN_BITS_SET_UP + impatience)
+            doubtful, costs = doubtful[is_open], costs[is_open]
+        if not doubtful.size:
             return None
-        complexity = np.array([each.complexity for each in candidates])
-        worth = self._hypotheses.information(inside) * visible / costs - _PER_COMPLEXITY * complexity
-        return candidates[int(np.where(is_open, worth, -np.inf).argmax())]
+        complexity = np.array([candidates[index].complexity for index in doubtful])
+        information = self._hypotheses.information(inside[:, doubtful]) * visible[doubtful]
+        worth = information / costs - _PER_COMPLEXITY * complexity
+        return candidates[int(doubtful[worth.argmax()])]

@@ -40,9 +40,9 @@ def roomy(space: Space, workload: Workload, *others: Workload) -> Workload:
 
 def answers(space: Space, workload: Workload, on: SetUp | None) -> bool:
     """Whether a question on a workload can be a phase of the set-up that stands: it fits, with gather lists as long."""
-    return (
-        on is not None and space.misfit(workload, on.made_for) is None and workload.sge_count == on.made_for.sge_count
-    )
+    if on is None or workload.sge_count != on.made_for.sge_count:
+        return False
+    return space.misfit(workload, on.made_for) is None
 
 
 def mostly_full(draw: Pick, rng: Random) -> Pick:
