@@ -51,6 +51,14 @@ def test_check_prints_the_changes_to_make(capsys: pytest.CaptureFixture[str]) ->
     assert "outside the application: raise the Ethernet MTU" in out
 
 
+def test_every_condition_that_a_workload_meets_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    met = tmp_path / "met.yaml"
+    met.write_text("opcode: READ\nqps: 8\nmtu: 1024\nmessages: [64KiB]\n")
+    _, out, _ = collie(capsys, "check", str(met), "--subsystem", "F")
+    assert "  needs    qp_type == RC and opcode == READ and mtu <= 1024 and min_message_bytes >= 16384\n" in out
+    assert "  where " not in out
+
+
 def test_a_subsystem_without_published_anomalies_is_checked_for_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert "can hit 3 of 18 known anomalies" in collie(capsys, "check", "rpc-library", "--subsystem", "G")[1]
     said = " ".join(collie(capsys, "check", "--help")[1].split())

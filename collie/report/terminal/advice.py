@@ -12,7 +12,6 @@ from collie.campaign.single_run import JudgedRun
 from collie.report.json.objects import SCHEMA_VERSION, Json, features, plain
 from collie.report.quantities import percent, show
 from collie.workloads.application import Application, Sizes, Values
-from collie.workloads.feature import DERIVED
 from collie.workloads.space import Space
 from collie.workloads.units import format_count, format_sizes
 from collie.workloads.workload import FIELD_NAMES, Workload, render
@@ -82,15 +81,9 @@ def _hit(hit: Hit, application: Application) -> Iterator[str]:
         f"{_several(name, values, space)} (of {_several(name, hit.traffic.get(name), space, named=False)})"
         for name, values in hit.overlap.reach.items()
     ]
-    together = [
-        f"{each.dimension} {each.op} {show(each.dimension, each.value)}"
-        for each in hit.known.mfs.conditions
-        if each.dimension in DERIVED
-    ]
+    yield f"  needs    {hit.known.mfs}"
     if reach:
         yield f"  where    {', '.join(reach)}"
-    if together:
-        yield f"  {'with' if reach else 'where'}     "[:11] + ", ".join(together)
     yield f"  example  {{{_fields(hit.overlap.example, space.base)}}}"
     for index, change in enumerate(hit.changes):
         share = f"; gives up {percent(change.share_lost)} of its values" if 0.0 < change.share_lost < 1.0 else ""
