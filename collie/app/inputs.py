@@ -153,9 +153,9 @@ def narrowed_space_of(adapters: Adapters, choice: SearchChoice) -> Space:
 def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
     """Load the space of `narrowed_space_of`, and the dropped parts that the testbed cannot run."""
     space = space_of(adapters, choice.testbed, choice.space, choice.terms)
-    fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
+    fixes, (at_most, at_least) = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:
-        narrowed = space.narrowed(fixes, limits) if fixes or limits else space
+        narrowed = space.narrowed(fixes, at_most, at_least) if fixes or at_most or at_least else space
         return prune(narrowed, choice.capabilities or Capabilities())
     except ValueError as error:
         raise UsageError(str(error)) from None

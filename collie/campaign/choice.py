@@ -84,7 +84,7 @@ class SearchChoice:
 
     Attributes:
         space, recipe: names or files, or None for the testbed's defaults.
-        fix, limit: dimensions fixed to a value, and dimensions limited from above, as given.
+        fix, limit: dimensions fixed to a value, and limits of ordered ones, as given.
         known: `nsdi22` or a campaign with known anomalies.
         known_elsewhere: whether they are those of another testbed, so that this one has to show them. False in old
             campaigns, which skipped them.

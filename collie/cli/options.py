@@ -161,7 +161,7 @@ narrowing_options = together(
         "limits",
         multiple=True,
         metavar="DIM<=VALUE",
-        help="Limit an ordered dimension.",
+        help="Limit an ordered dimension. DIM>=VALUE limits it from below.",
         shell_complete=complete.dimensions("<="),
     ),
 )

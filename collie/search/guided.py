@@ -299,7 +299,7 @@ def _transports(space: Space) -> Sequence[Mapping[str, Any]]:
     for name in varied:
         dimension = space.dimensions[name]
         pairs = [{**pair, name: value} for pair in pairs for value in dimension.candidates()]
-    return [pair for pair in pairs if space.could_hold(pair)] or [{}]
+    return [pair for pair in pairs if space.can_hold(pair)] or [{}]
 
 
 def _plain_traffic(space: Space, transports: Sequence[Mapping[str, Any]]) -> list[Workload]:

@@ -108,6 +108,17 @@ class Ordered:
         ladder = (*(value for value in self.ladder if value < high), high)
         return replace(self, high=high, ladder=ladder, plain=min(self.plain, high))
 
+    def raised(self, least: int) -> Ordered:
+        """Return the dimension from a value on, which begins the ladder. Raises `ValueError` when no value is left."""
+        if least > self.high:
+            high, limit = (format_field(self.name, value) for value in (self.high, least))
+            raise ValueError(f"{self.name} >= {limit} leaves nothing; it ends at {high}")
+        low = max(least, self.low)
+        if self.ladder_only:
+            low = min(value for value in self.ladder if value >= low)
+        ladder = (low, *(value for value in self.ladder if value > low))
+        return replace(self, low=low, ladder=ladder, plain=max(self.plain, low))
+
 
 @dataclass(frozen=True, slots=True)
 class Vector:
@@ -156,9 +167,14 @@ class Vector:
         """Return the dimension with elements up to a value, as `Ordered.limited` does."""
         return self.with_element(self.element.limited(most))
 
+    def raised(self, least: int) -> Vector:
+        """Return the dimension with elements from a value on, as `Ordered.raised` does."""
+        return self.with_element(self.element.raised(least))
+
     def with_element(self, element: Ordered) -> Vector:
         """Return the dimension with a smaller range of elements."""
-        return replace(self, element=element, plain=tuple(min(value, element.high) for value in self.plain))
+        plain = tuple(max(element.low, min(value, element.high)) for value in self.plain)
+        return replace(self, element=element, plain=plain)
 
 
 Dimension = Choice | Ordered | Vector

@@ -1,4 +1,4 @@
-"""Narrowing a space on the command line: `--fix DIM=VALUE` and `--limit DIM<=VALUE`."""
+"""Narrowing a space on the command line: `--fix DIM=VALUE`, `--limit DIM<=VALUE` and `--limit DIM>=VALUE`."""
 
 from __future__ import annotations
 
@@ -26,18 +26,23 @@ def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def parse_limits(pairs: Iterable[str]) -> dict[str, int]:
-    """Parse `DIM<=VALUE` words. Raises `UsageError`."""
-    found: dict[str, int] = {}
+def parse_limits(pairs: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Parse `DIM<=VALUE` and `DIM>=VALUE` words. Return the upper limits, then the lower ones. Raises `UsageError`."""
+    found: dict[str, dict[str, int]] = {"<=": {}, ">=": {}}
     for pair in pairs:
-        name, text = _split(pair, "<=", "--limit")
-        if name in found:
-            raise UsageError(f"--limit {pair!r}: {name} has another limit already; give the lower one")
+        sign = next((sign for sign in found if sign in pair), None)
+        if sign is None:
+            raise UsageError(f"--limit {pair!r} is neither DIM<=VALUE nor DIM>=VALUE")
+        name, text = _split(pair, sign, "--limit")
+        if name in found[sign]:
+            tighter = "lower" if sign == "<=" else "higher"
+            raise UsageError(f"--limit {pair!r}: {name} has another limit already; give the {tighter} one")
         if name in FIELD_NAMES and not _is_ordered(Workload().get(name)):
             raise UsageError(f"--limit {pair!r}: {name} is not an ordered dimension; --fix gives it a value")
         value = _value(name, text, pair)
-        found[name] = max(value) if isinstance(value, tuple) else value
-    return found
+        farthest = max if sign == "<=" else min
+        found[sign][name] = farthest(value) if isinstance(value, tuple) else value
+    return found["<="], found[">="]
 
 
 def _split(pair: str, sign: str, option: str) -> tuple[str, str]:

@@ -35,6 +35,7 @@ DRAW_ORDER = (
 """Drawn first, because other dimensions depend on them."""
 
 _MAX_TRIES = 1000
+_TRIES_OF_VALUES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +195,17 @@ class Space:
                 return built
         raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
 
-    def could_hold(self, values: Mapping[str, Any]) -> bool:
-        """Whether constraints that read no other dimension allow these values."""
+    def can_hold(self, values: Mapping[str, Any]) -> bool:
+        """Whether a workload with these values is found: the one nearest to plain, or one of some random ones."""
         draft = SimpleNamespace(**self.base.named())
         vars(draft).update(values)
-        return all(c.check(draft) is None for c in self.constraints if c.fields & set(self.dimensions) <= set(values))
+        decided = (each for each in self.constraints if each.fields & set(self.dimensions) <= set(values))
+        if any(constraint.check(draft) is not None for constraint in decided):
+            return False
+        rng = Random(0)
+        picks = (_nearest_to_plain, *(drawn_uniformly(rng) for _ in range(_TRIES_OF_VALUES)))
+        drawn = (self._draw(pick, values) for pick in picks)
+        return any(made is not None and all(made.get(name) == values[name] for name in values) for made in drawn)
 
     def plainest(self) -> Workload:
         """Return the workload nearest to plain, or after a dead end an arbitrary but fixed one."""
@@ -255,8 +262,10 @@ class Space:
         workload = Workload(**vars(draft))
         return workload if self.allows(workload) else None
 
-    def narrowed(self, fix: Mapping[str, Any], at_most: Mapping[str, int]) -> Space:
-        """Return a smaller space with dimensions fixed to a value or ordered ones limited from above.
+    def narrowed(
+        self, fix: Mapping[str, Any], at_most: Mapping[str, int], at_least: Mapping[str, int] = MappingProxyType({})
+    ) -> Space:
+        """Return a smaller space with dimensions fixed to a value, or ordered ones limited from above and from below.
 
         Raises:
             ValueError: a dimension is unknown, a value is outside it, or nothing is left to vary or run.
@@ -267,7 +276,7 @@ class Space:
                 raise ValueError(f"space {self.name} has no dimension {name!r}; it has {', '.join(self.dimensions)}")
             if wrong := dimensions.pop(name).complaint(value):
                 raise ValueError(wrong)
-        for name, limit in at_most.items():
+        for name in dict.fromkeys((*at_most, *at_least)):
             dimension = dimensions.get(name)
             if name in fix:
                 raise ValueError(
@@ -275,7 +284,9 @@ class Space:
                 )
             if not isinstance(dimension, Ordered | Vector):
                 raise ValueError(f"space {self.name} has no ordered dimension {name!r} to limit")
-            dimensions[name] = dimension.limited(limit)
+            if name in at_most:
+                dimension = dimension.limited(at_most[name])
+            dimensions[name] = dimension.raised(at_least[name]) if name in at_least else dimension
         return self.remade(dimensions, {**self.fixed, **fix}, self.limits)
 
     def remade(self, dimensions: Mapping[str, Dimension], fixed: Mapping[str, Any], limits: HostLimits) -> Space:

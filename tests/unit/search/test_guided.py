@@ -124,6 +124,13 @@ def test_a_narrowed_space_is_searched_all_the_same(fix: dict[str, object]) -> No
         assert narrowed.complaints(workload) == []
 
 
+def test_a_transport_that_no_message_fits_has_no_turn() -> None:
+    long = SPACE.narrowed({}, {}, {"messages": 65536})
+    seen = proposals(guided(space=long), 60)
+    assert {w.qp_type for w in seen} == {QpType.RC, QpType.UC}
+    assert all(long.complaints(w) == [] for w in seen)
+
+
 def test_covered_proposals_are_hardly_repeated() -> None:
     search = guided()
     proposals(search, 60)

@@ -80,6 +80,37 @@ def test_narrowing_fixes_and_limits() -> None:
     assert space.log10_size() < NSDI22.log10_size()
 
 
+def test_limits_from_below_leave_the_rest_of_the_ladder() -> None:
+    at_most, at_least = parse_limits(["qps>=100", "messages >= 2KiB", "qps<=1000", "mtu>=2048"])
+    space = NSDI22.narrowed({}, at_most, at_least)
+    between = [qps for qps in NSDI22.dimensions["qps"].candidates() if 100 < qps < 1000]
+    assert space.dimensions["qps"].candidates() == (100, *between, 1000)
+    assert space.dimensions["mtu"].candidates() == (2048, 4096)
+    assert (space.base.qps, space.base.messages) == (100, (65536,))
+    for seed in range(50):
+        workload = space.sample(Random(seed))
+        assert 100 <= workload.qps <= 1000
+        assert min(workload.messages) >= 2048
+    above_plain = NSDI22.narrowed({}, {}, {"messages": 1 << 20})
+    assert above_plain.base.messages == (1 << 20,)
+    with pytest.raises(ValueError, match="qps >= 64 leaves nothing; it ends at 8"):
+        NSDI22.narrowed({}, {"qps": 8}, {"qps": 64})
+    with pytest.raises(UsageError, match="qps has another limit already; give the higher one"):
+        parse_limits(["qps>=8", "qps<=64", "qps>=16"])
+    with pytest.raises(UsageError, match="is neither DIM<=VALUE nor DIM>=VALUE"):
+        parse_limits(["qps<64"])
+
+
+def test_values_can_be_held_if_what_they_demand_of_others_is_in_the_space() -> None:
+    ud, ud_read = {"qp_type": QpType.UD}, {"qp_type": QpType.UD, "opcode": Opcode.READ}
+    assert NSDI22.can_hold(ud)
+    assert not NSDI22.can_hold(ud_read)
+    long = NSDI22.narrowed({}, {}, {"messages": 65536})  # a datagram is one packet
+    assert not long.can_hold(ud)
+    assert long.can_hold({"qp_type": QpType.RC, "opcode": Opcode.READ})
+    assert not long.can_hold({"qp_type": QpType.RC, "opcode": Opcode.READ, "messages": (64,)})
+
+
 @pytest.mark.parametrize(
     ("fix", "limit", "message"),
     [
