@@ -302,6 +302,9 @@ class Space:
         space = replace(self, dimensions=dimensions, limits=limits, fixed=fixed)
         if space.allows(space.base):
             return space
+        of_fixed = (each for each in space.constraints if not each.fields & set(dimensions))
+        if broken := next((text for each in of_fixed if (text := each.check(space.base)) is not None), None):
+            raise ValueError(f"space {self.name} has no such workload: {broken}")
         plainest = space.plainest()
         return replace(
             space, dimensions={name: replace(each, plain=plainest.get(name)) for name, each in dimensions.items()}

@@ -116,6 +116,7 @@ def test_values_can_be_held_if_what_they_demand_of_others_is_in_the_space() -> N
     [
         ({"qqs": 1}, {}, "no dimension 'qqs'"),
         ({"qps": 30000}, {}, "out of range"),
+        ({"qp_type": QpType.UD, "opcode": Opcode.WRITE}, {}, "space nsdi22 has no such workload: UD"),
         ({}, {"qps": 0}, "leaves nothing"),
         ({}, {"opcode": 4}, "no ordered dimension"),
         ({"qps": 64}, {"qps": 32}, "qps is fixed to 64 and has nothing to limit; leave one out"),
