@@ -60,12 +60,18 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None, severity:
 
 @dataclass(slots=True)
 class _Votes:
-    """Verdicts on one workload since the extraction began. `margin` is the largest margin of the reproducing runs."""
+    """Verdicts on one workload since the extraction began.
+
+    Attributes:
+        margin: the largest margin of the reproducing runs.
+        has_symptom: whether one of them showed the symptom of the finding, not only a related one.
+    """
 
     asked: int = 0
     shows: int = 0
     healthy: int = 0
     margin: float = 0.0
+    has_symptom: bool = False
 
 
 class Evidence:
@@ -93,7 +99,7 @@ class Evidence:
         self._bare_margin = BARELY_LATE if symptom.is_of_latency else _BARE_MARGIN
         self._plainness = Plainness(space)
         self._complexity = cache(self._plainness.complexity)
-        self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN)}
+        self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN, has_symptom=True)}
         self._show_rate: ShowRate | None = None
         self._healthy: dict[Workload, None] = {}
         self._silent: set[Workload] = set()
@@ -144,6 +150,7 @@ class Evidence:
         if verdict is not None and weight >= _SURELY:
             votes.shows += 1
             votes.margin = max(votes.margin, verdict.margin)
+            votes.has_symptom = votes.has_symptom or verdict.symptom is self._symptom
             if workload == self.simplest() and verdict.signature and verdict.signature.raised:
                 self._cause = verdict.signature  # a simpler workload has fewer other causes
         votes.healthy += weight == -1.0
@@ -168,9 +175,17 @@ class Evidence:
         # Rounded, so that a tie between candidates stays one whatever the order in which this CPU adds.
         return np.asarray(((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_PRIOR)).round(9))
 
-    def simplest(self, mfs: Mfs | None = None) -> Workload:
-        """Return the plainest workload that usually reproduces the anomaly, inside a set if possible."""
-        reproduced = [workload for workload, votes in self._votes.items() if self._reproduces(votes)]
+    def simplest(self, mfs: Mfs | None = None, *, with_symptom: bool = False) -> Workload:
+        """Return the plainest workload that usually reproduces the anomaly, inside a set if possible.
+
+        What is told of an anomaly has to be true of its workload. `with_symptom` leaves out those that showed only a
+        related symptom.
+        """
+        reproduced = [
+            workload
+            for workload, votes in self._votes.items()
+            if self._reproduces(votes) and (votes.has_symptom or not with_symptom)
+        ]
         inside = [workload for workload in reproduced if mfs is not None and mfs.covers(workload)]
         found = inside or reproduced or [self.finding]
         if self._symptom.is_relative:

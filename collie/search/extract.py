@@ -184,7 +184,7 @@ class MfsExtraction:
             if suffices(self.fresh, self._policy) and self._asked and not refuted:
                 self._claimed = True
                 break
-            rest_plain, start = len(self.fresh) % 2 == 0, self._evidence.simplest(self.mfs)
+            rest_plain, start = len(self.fresh) % 2 == 0, self._reported
             if self._around.set_up() is not None and start not in self._alone:
                 yield from self._run_alone(start)  # as a phase it may show what it does not show alone
                 self._open = None if self._is_late else self._question()
@@ -267,7 +267,7 @@ class MfsExtraction:
             return probe
         if not self._settled:
             self._settle()
-        simplest = self._evidence.simplest(self.mfs)
+        simplest = self._reported
         if not self._evidence.is_sure(simplest, self._policy.accepting):
             return self._candidates.candidate(simplest)
         return self._edge(simplest) or self._rehearsal()
@@ -345,11 +345,16 @@ class MfsExtraction:
             self._settle()
         passed, trials = self._evidence.trials(self.mfs)
         complete = bool(self._claimed) if self.mfs.conditions else self._evidence.all_reproduce
-        simplest = self._evidence.simplest(self.mfs)
+        simplest = self._reported
         shown_alone = self._around.set_up() is None or self._alone.get(simplest)
         if not shown_alone or not self._evidence.is_sure(simplest, self._policy.accepting):
             simplest = self._evidence.finding
         return Extracted(self.mfs, simplest, complete, self._asked, trials, passed, len(self.fresh), sum(self.fresh))
+
+    @property
+    def _reported(self) -> Workload:
+        """The simplest workload of which all is true that is told of the anomaly."""
+        return self._evidence.simplest(self.mfs, with_symptom=True)
 
     def _settle(self) -> None:
         best = self._hypotheses.best()

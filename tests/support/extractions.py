@@ -41,10 +41,11 @@ def run(
     cost: Callable[[Workload], float] = costs_one_run,
     noise: Noise = Noise(),  # noqa: B008 - frozen
     space: Space = SPACE,
+    symptom: Symptom = Symptom.PAUSE,
 ) -> tuple[Extracted, list[Workload]]:
     """Extract the set of a finding. Return the result and the probes."""
     around = Surroundings(space, noise, known, lambda: measured, cost)
-    probes = extract(workload, Symptom.PAUSE, policy or Extraction(), around)
+    probes = extract(workload, symptom, policy or Extraction(), around)
     asked: list[Workload] = []
     try:
         probe = next(probes)
