@@ -84,7 +84,7 @@ class CandidateLimits:
     """
 
     def __init__(self, space: Space, finding: Workload, foreseen: Mfs | None = None) -> None:
-        self._space = space
+        self._space, self._finding = space, finding
         found = _limits(space, finding)
         self.limits = tuple(found if foreseen is None else (_expected(limit, foreseen) for limit in found))
         standings = {
@@ -122,7 +122,8 @@ class CandidateLimits:
         kept = {name: self._kept(name, values) for name, values in excluded.items()}
         equal = {name: values[0] for name, values in kept.items() if len(values) == 1}
         for name, values in kept.items():
-            left = tuple(value for value in values if self._space.can_hold({**equal, name: value}))
+            own = self._finding.get(name)
+            left = tuple(value for value in values if value == own or self._space.can_hold({**equal, name: value}))
             found.append(Condition(name, Op.EQUAL, left[0]) if len(left) == 1 else Condition(name, Op.ONE_OF, left))
         order = [*self._space.dimensions, *DERIVED]
         return sorted(found, key=lambda condition: order.index(condition.dimension))

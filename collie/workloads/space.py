@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from functools import partial
+from itertools import product, takewhile
+from operator import ne
 from random import Random
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -197,19 +199,33 @@ class Space:
 
     def can_hold(self, values: Mapping[str, Any]) -> bool:
         """Whether a workload with these values is found: the one nearest to plain, or one of some random ones."""
-        draft = SimpleNamespace(**self.base.named())
-        vars(draft).update(values)
-        decided = (each for each in self.constraints if each.fields & set(self.dimensions) <= set(values))
-        if any(constraint.check(draft) is not None for constraint in decided):
+        rest = {name: dimension for name, dimension in self.dimensions.items() if name not in values}
+        space = replace(self, dimensions=rest, fixed={**self.fixed, **values})
+        if space.conflict() is not None:
             return False
         rng = Random(0)
         picks = (_nearest_to_plain, *(drawn_uniformly(rng) for _ in range(_TRIES_OF_VALUES)))
-        drawn = (self._draw(pick, values) for pick in picks)
-        return any(made is not None and all(made.get(name) == values[name] for name in values) for made in drawn)
+        return any(space._draw(pick) is not None for pick in picks)
+
+    def conflict(self) -> str | None:
+        """Return why no workload has the values that do not vary, or None if these are not in conflict."""
+        of_fixed = (each for each in self.constraints if not each.fields & set(self.dimensions))
+        return next((wrong for each in of_fixed if (wrong := each.check(self.base)) is not None), None)
 
     def plainest(self) -> Workload:
-        """Return the workload nearest to plain, or after a dead end an arbitrary but fixed one."""
-        return self._draw(_nearest_to_plain) or self.sample(Random(0))
+        """Return the workload nearest to plain. After a dead end, some workload moves to plain as far as it can."""
+        drawn = self._draw(_nearest_to_plain)
+        return self._moved_to_plain(self.sample(Random(0))) if drawn is None else drawn
+
+    def _moved_to_plain(self, workload: Workload) -> Workload:
+        before = None
+        while workload != before:
+            before = workload
+            for name, dimension in self.dimensions.items():
+                nearer = takewhile(partial(ne, workload.get(name)), _from_plain_on(dimension))
+                moved = (workload.with_(**{name: value}) for value in nearer)
+                workload = next(filter(self.allows, moved), workload)
+        return workload
 
     def nearest(self, wanted: Mapping[str, Any]) -> Workload | None:
         """Return the workload nearest to wanted values, otherwise plain. None after a dead end."""
@@ -302,9 +318,8 @@ class Space:
         space = replace(self, dimensions=dimensions, limits=limits, fixed=fixed)
         if space.allows(space.base):
             return space
-        of_fixed = (each for each in space.constraints if not each.fields & set(dimensions))
-        if broken := next((text for each in of_fixed if (text := each.check(space.base)) is not None), None):
-            raise ValueError(f"space {self.name} has no such workload: {broken}")
+        if (conflict := space.conflict()) is not None:
+            raise ValueError(f"space {self.name} has no such workload: {conflict}")
         plainest = space.plainest()
         return replace(
             space, dimensions={name: replace(each, plain=plainest.get(name)) for name, each in dimensions.items()}
@@ -346,6 +361,16 @@ def _widened(condition: Condition, space: Space) -> Condition:
         above = [step for step in ladder if step > condition.value]
         return Condition(condition.dimension, Op.AT_MOST, above[0] - 1) if above else condition
     return condition
+
+
+def _from_plain_on(dimension: Dimension) -> list[Any]:
+    """Return plain and the values that a search draws from, those nearest to plain first."""
+    if isinstance(dimension, Choice):
+        return [dimension.plain, *dimension.values]
+    if isinstance(dimension, Vector):
+        size = dimension.plain[0]
+        return [dimension.plain, *sorted(dimension.candidates(), key=lambda sizes: abs(sizes[0] - size))]
+    return sorted({dimension.plain, *dimension.ladder}, key=lambda value: abs(value - dimension.plain))
 
 
 def _nearest_to_plain(dimension: Dimension, fitting: list[Any]) -> Any:

@@ -108,7 +108,26 @@ def test_values_can_be_held_if_what_they_demand_of_others_is_in_the_space() -> N
     long = NSDI22.narrowed({}, {}, {"messages": 65536})  # a datagram is one packet
     assert not long.can_hold(ud)
     assert long.can_hold({"qp_type": QpType.RC, "opcode": Opcode.READ})
-    assert not long.can_hold({"qp_type": QpType.RC, "opcode": Opcode.READ, "messages": (64,)})
+    assert load_space("soft-roce").can_hold({"remote": False}), "it needs loopback, which is drawn before it"
+
+
+@pytest.mark.parametrize(
+    ("name", "at_most", "at_least", "moved"),
+    [
+        ("nsdi22", {"mr_bytes": 32768}, {}, {"mr_bytes", "messages"}),
+        ("nsdi22", {}, {"mrs_per_qp": 32768}, {"mrs_per_qp", "qps"}),
+        ("soft-roce", {}, {"signal_every": 8}, {"signal_every", "send_wq_depth"}),
+        ("soft-roce", {}, {"messages": 131072}, {"messages", "mr_bytes", "send_wq_depth"}),
+    ],
+)
+def test_plain_traffic_of_a_narrow_space_is_near_to_plain(
+    name: str, at_most: dict[str, int], at_least: dict[str, int], moved: set[str]
+) -> None:
+    whole = load_space(name)
+    narrow = whole.narrowed({}, at_most, at_least)
+    assert narrow.allows(narrow.base)
+    before, after = whole.base.named(), narrow.base.named()
+    assert {field for field in before if before[field] != after[field]} == moved
 
 
 @pytest.mark.parametrize(
