@@ -40,6 +40,8 @@ _EVERY_SIZE = {("min_message_bytes", Op.AT_LEAST), ("max_message_bytes", Op.AT_M
 """Conditions that every message must satisfy."""
 _PER_MESSAGE = frozenset({"offered_messages_per_second"})
 """Features that larger messages make smaller."""
+_OF_MEAN = frozenset({"mean_message_bytes", "post_bytes", "offered_messages_per_second"})
+"""Features that depend on the mean of all messages."""
 _TIGHTER = {Op.AT_LEAST: gt, Op.AT_MOST: lt}
 _SOME_SIZE = {
     ("min_message_bytes", Op.AT_MOST),
@@ -177,10 +179,12 @@ def _boxes(
 def _longest_needed(values: Mapping[str, Values], sizes: Sizes, space: Space, conditions: Sequence[Condition]) -> int:
     """Return the number of messages beyond which a further message enables nothing.
 
-    Each condition on some message needs one message. More messages lower the mean, which matters where bytes in flight
-    are limited. With several opcodes the position in the list matters.
+    Each condition on some message needs one message. More messages move the mean, which matters where bytes in flight
+    are limited or a condition is on it. With several opcodes the position in the list matters.
     """
     if space.limits.outstanding_bytes < HostLimits().outstanding_bytes or any(values.get("more_opcodes", ())):
+        return sizes.longest
+    if any(condition.dimension in _OF_MEAN for condition in conditions):
         return sizes.longest
     some = sum((condition.dimension, condition.op) in _SOME_SIZE for condition in conditions)
     return max(1, some + (sizes.first is not None))

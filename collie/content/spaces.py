@@ -25,9 +25,9 @@ from collie.workloads.workload import FIELD_NAMES
 
 
 class _LimitsFile(Strict):
-    """This is no `HostLimits`, because sizes have units."""
+    """This is no `HostLimits`, because sizes have units, and what is absent is that of `based_on`."""
 
-    total_mrs: int = Field(HostLimits().total_mrs, ge=1)
+    total_mrs: int | None = Field(None, ge=1)
     pinned_bytes: Any = None
     outstanding_bytes: Any = None
 
@@ -64,14 +64,13 @@ def _load(path: Path, above: tuple[Path, ...]) -> Space:
     require_kind(document, ContentKind.SPACE)
     problems = Problems()
     read = validate(document, _SpaceFile, problems)
-    limits = _limits(document, problems)
+    base = _base(document, read.based_on, (*above, path), problems) if read and read.based_on else None
+    limits = _limits(document, problems, HostLimits() if base is None else base.limits)
     dimensions = _dimensions(document, problems)
     fixed = _fixed(document, problems)
-    base = _base(document, read.based_on, (*above, path), problems) if read and read.based_on else None
     if problems or limits is None:
         raise ContentError(problems)
     if base is not None:
-        limits = limits if document.part("limits") is not None else base.limits
         fixed = {name: value for name, value in base.fixed.items() if name not in dimensions} | fixed
         dimensions = {name: each for name, each in base.dimensions.items() if name not in fixed} | dimensions
     space = Space(path.stem, dimensions, limits, fixed)
@@ -94,18 +93,20 @@ def _base(document: Document, named: str, above: tuple[Path, ...], problems: lis
     return None
 
 
-def _limits(document: Document, problems: list[Problem]) -> HostLimits | None:
+def _limits(document: Document, problems: list[Problem], otherwise: HostLimits) -> HostLimits | None:
     if not isinstance(document.part("limits"), dict):
-        return HostLimits()  # the limits are absent, or reported as wrong
+        return otherwise  # the limits are absent, or reported as wrong
     read = validate(document, _LimitsFile, problems, ("limits",))
     sizes: dict[str, int] = {}
     for name in ("pinned_bytes", "outstanding_bytes"):
         written = document.part("limits", name)
         try:
-            sizes[name] = getattr(HostLimits(), name) if written is None else parse_bytes(written)
+            sizes[name] = getattr(otherwise, name) if written is None else parse_bytes(written)
         except ValueError as error:
             problems.append(document.problem(f"{name}: {error}", "limits", name))
-    return HostLimits(read.total_mrs, **sizes) if read and len(sizes) == 2 else None
+    if read is None or len(sizes) < 2:
+        return None
+    return HostLimits(otherwise.total_mrs if read.total_mrs is None else read.total_mrs, **sizes)
 
 
 def _dimensions(document: Document, problems: list[Problem]) -> dict[str, Dimension]:

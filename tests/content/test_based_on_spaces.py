@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,18 @@ def test_what_a_space_states_takes_the_place_of_its_base(tmp_path: Path) -> None
     )
     assert again.base.mtu == 4096
     assert "mtu" not in again.fixed
+
+
+def test_a_limit_that_a_space_states_leaves_the_others_of_its_base(tmp_path: Path) -> None:
+    base = load_space("soft-roce").limits
+    mine = load_space(
+        space(tmp_path, "mine", f"based_on: soft-roce\nlimits: {{total_mrs: 7}}\ndimensions: {{{LOAD}}}\n")
+    )
+    assert mine.limits == replace(base, total_mrs=7)
+    again = load_space(
+        space(tmp_path, "again", f"based_on: mine.yaml\nlimits: {{pinned_bytes: 1MiB}}\ndimensions: {{{LOAD}}}\n")
+    )
+    assert again.limits == replace(base, total_mrs=7, pinned_bytes=1 << 20)
 
 
 def test_a_base_that_leads_back_is_refused(tmp_path: Path) -> None:

@@ -245,6 +245,29 @@ def test_a_mean_over_several_messages_is_decided_exactly() -> None:
     assert sum(fitting.messages) <= 100 * len(fitting.messages)
 
 
+@pytest.mark.parametrize(
+    ("conditions", "witness"),
+    [
+        (
+            (("max_message_bytes", Op.AT_LEAST, 1 << 22), ("mean_message_bytes", Op.AT_MOST, 1 << 20)),
+            (1 << 22, *[64] * 5),
+        ),
+        ((("min_message_bytes", Op.AT_MOST, 64), ("mean_message_bytes", Op.AT_LEAST, 3 << 20)), (*[1 << 22] * 5, 64)),
+        ((("max_message_bytes", Op.AT_LEAST, 65536), ("post_bytes", Op.AT_MOST, 20000)), (65536, *[64] * 5)),
+    ],
+)
+def test_a_condition_on_the_mean_can_need_many_messages(
+    conditions: tuple[tuple[str, Op, int], ...], witness: tuple[int, ...]
+) -> None:
+    sizes = SPACE.ladder("messages")
+    kind = traffic(mr_bytes=(1 << 22,), messages=Sizes(sizes, 6))
+    mfs = Mfs(tuple(Condition(*each) for each in conditions))
+    assert mfs.covers(SPACE.base.with_(mr_bytes=1 << 22, messages=witness))
+    found = find(kind, SPACE, mfs, SPACE.base)
+    assert found is not None
+    assert mfs.covers(found)
+
+
 def test_values_without_order_that_do_not_go_together_are_tried_one_by_one() -> None:
     kind = traffic(qp_type=(QpType.RC, QpType.UD), opcode=(Opcode.READ, Opcode.SEND), messages=Sizes((64, 65536)))
 
