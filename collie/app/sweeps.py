@@ -15,7 +15,7 @@ from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import SingleRunSession
-from collie.campaign.sweep import MOST_CURVES, Batches, Cliff, Point, Sweep, point_of, sweep
+from collie.campaign.sweep import MOST_CURVES, Batches, Cliff, Point, Sweep, point_of, settled, sweep
 from collie.errors import UsageError
 from collie.files import read_bytes, write_whole
 from collie.plain import CODEC
@@ -113,7 +113,7 @@ def run_sweep(
         x, y = _axes_on(adapters, able, wanted)
         about = _about(adapters, session, choice, wanted)
         if earlier is not None and earlier.about != about:
-            other = next(key for key in about if about[key] != earlier.about.get(key))
+            other = next(key for key in {**about, **earlier.about} if about.get(key) != earlier.about.get(key))
             raise UsageError(f"{earlier.path} is of another sweep (another {other}); name another file with -o")
         kept = earlier.points if earlier is not None and wanted.resume else ()
         known = {_key(point.x, point.y): point for point in kept if point.is_judged}
@@ -174,15 +174,11 @@ def _driven(
                 done += points
                 for point in points:
                     left.pop(_key(point.x, point.y), None)
-                keep([*_latest(done), *left.values()])
+                keep([*settled(done), *left.values()])
             batch = batches.send(done[begin:])
     except StopIteration as stop:
         found: Sweep = stop.value
         return found.with_points(_beyond(found, left.values()))
-
-
-def _latest(points: Iterable[Point]) -> Iterable[Point]:
-    return {_key(point.x, point.y): point for point in points}.values()
 
 
 def _beyond(found: Sweep, points: Iterable[Point]) -> list[Point]:
@@ -257,6 +253,7 @@ def _about(adapters: Adapters, session: SingleRunSession, choice: SearchChoice, 
         "y": wanted.y,
         "fixed": sorted(wanted.fixed),
         "workload": render(wanted.base),
+        **({"condition": " ".join(conditions)} if (conditions := choice.testbed.conditions()) else {}),
     }
 
 
@@ -265,7 +262,7 @@ def _key(x: Any, y: Any) -> Key:
 
 
 def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, Enum) else list(map(_plain, value)) if isinstance(value, tuple) else value
+    return value.value if isinstance(value, Enum) else tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 def _document(about: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:

@@ -71,6 +71,12 @@ class TestbedChoice:
             ("subsystem", self.subsystem if self.hosts is None else None),
             *(("set", f"{key}={value}") for key, value in self.settings.items()),
             ("noise", None if self.noise == 1.0 or self.hosts else self.noise),
+        ]
+        return [*_words(options), *self.conditions()]
+
+    def conditions(self) -> list[str]:
+        """Return those options that change what runs on the same testbed show."""
+        options = [
             *(() if self.hosts else self.hardships.options()),
             ("victim-load", f"{self.victim_bps}bit" if self.victim_bps else None),
         ]

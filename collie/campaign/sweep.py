@@ -11,7 +11,7 @@ a small factor.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -173,11 +173,9 @@ def sweep(base: Workload, x: Axis, y: Axis | None, space: Space, held: Sequence[
     ) -> Generator[list[tuple[Any, Any, Workload]], Sequence[Point], list[Point]]:
         """Run the ends of all cliffs again, until the middle run of each end has been found."""
         while ends := [(one.x, one.y) for one in _ends(found(points).cliffs()) if one.runs < _RUNS_OF_AN_END]:
-            runs = {(point.x, point.y): [point] for point in points}
             for _ in range(_RUNS_OF_AN_END - 1):
-                for point in (yield listed(ends)):
-                    runs[point.x, point.y].append(point)
-            points = [_middle(of_one) for of_one in runs.values()]
+                points = [*points, *(yield listed(ends))]
+            points = settled(points)
         return points
 
     rows = y.values if y is not None else (None,)
@@ -202,6 +200,14 @@ def sweep(base: Workload, x: Axis, y: Axis | None, space: Space, held: Sequence[
 def _ends(of: Sequence[Cliff]) -> list[Point]:
     """Return the points at the ends of cliffs, each once."""
     return list({(point.x, point.y): point for cliff in of for point in (cliff.before, cliff.after)}.values())
+
+
+def settled(runs: Iterable[Point]) -> list[Point]:
+    """Return one point for each place: the middle run where enough were made to tell it, else the first one."""
+    places: dict[Any, list[Point]] = {}
+    for run in runs:
+        places.setdefault((run.x, run.y), []).append(run)
+    return [_middle(each) if len(each) >= _RUNS_OF_AN_END else each[0] for each in places.values()]
 
 
 def _middle(runs: Sequence[Point]) -> Point:

@@ -109,6 +109,7 @@ def test_ctrl_c_while_figures_are_drawn_says_how_to_go_on() -> None:
         (["--x", "mtu=1024,4096", "--y", "opcode=READ"], "mtu and opcode", "RC"),
         (["--x", "qp_type=RC,UC"], "qp_type", "WRITE"),
         (["--x", "opcode=WRITE,SEND", "--y", "qp_type=RC,UC"], "opcode and qp_type", "traffic"),
+        (["--x", "sge_split", "--fix", "sge_count=4"], "sge_split", "RC WRITE"),
     ],
 )
 def test_a_title_names_no_value_of_an_axis(
@@ -159,7 +160,15 @@ def test_what_cannot_be_swept_is_refused(words: list[str], said: str, capsys: py
 
 
 @pytest.mark.parametrize(
-    "other", [["--set", "acs=disabled"], ["--noise", "1"], ["--recipe", "random"], ["--fix", "qp_type=RC"]]
+    "other",
+    [
+        ["--set", "acs=disabled"],
+        ["--noise", "1"],
+        ["--recipe", "random"],
+        ["--fix", "qp_type=RC"],
+        ["--victim"],
+        ["--flaky", "all=0.5"],
+    ],
 )
 def test_points_of_other_settings_are_not_taken_over(other: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*QPS, "-o", "a.svg"]) == 0

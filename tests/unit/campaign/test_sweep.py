@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collie.campaign.single_run import JudgedRun, SingleRunSession
-from collie.campaign.sweep import Point, Sweep, cliffs, point_of, sweep
+from collie.campaign.sweep import Point, Sweep, cliffs, point_of, settled, sweep
 from collie.content.spaces import load_space
 from collie.detect.bounds import Bound, Calibration
 from collie.detect.judge import judge
@@ -101,6 +101,13 @@ def test_an_outlier_is_no_cliff_and_the_middle_run_of_both_ends_counts() -> None
     ((before, after),) = [(cliff.before, cliff.after) for cliff in found.cliffs()]
     assert (before.x, after.x) == (2, 4)
     assert (before.delivered_bps, after.delivered_bps) == (98e9, 50e9)
+
+
+def test_a_record_has_the_middle_run_once_enough_were_made() -> None:
+    first, low, high = (Point(8, None, "normal", delivered_bps=bps) for bps in (99e9, 20e9, 101e9))
+    assert settled([first, low]) == [first], "of two runs neither is the middle one"
+    assert settled([first, low, high]) == [replace(first, runs=3)]
+    assert settled(settled([first, low, high])) == [replace(first, runs=3)]
 
 
 def test_an_outlier_that_hides_a_cliff_moves_it_to_where_it_is() -> None:
