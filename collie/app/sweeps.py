@@ -22,7 +22,7 @@ from collie.plain import CODEC
 from collie.ports import ProgressSink, SetupFailed
 from collie.untrusted import read_json
 from collie.workloads.space import Space
-from collie.workloads.sweep import Axis, parsed_axis
+from collie.workloads.sweep import Axis, axis_name, parsed_axis
 from collie.workloads.units import format_value
 from collie.workloads.workload import Workload, render
 
@@ -96,7 +96,7 @@ class SweepRecord:
     @property
     def axes(self) -> tuple[str, ...]:
         """The names of the axes."""
-        return tuple(str(self.about[name]).partition("=")[0].strip() for name in ("x", "y") if self.about[name])
+        return tuple(axis_name(str(self.about[name])) for name in ("x", "y") if self.about[name])
 
 
 def run_sweep(

@@ -24,8 +24,10 @@ from collie.cli.options import (
 from collie.cli.progress import ConsoleProgress
 from collie.cli.rerun import fixed_values, fixes_option, perftest_option, rerun_choice, rerun_options
 from collie.errors import UsageError
+from collie.report.csv_cells import csv_cell
 from collie.report.terminal import sweep as words
 from collie.wiring import ADAPTERS
+from collie.workloads.sweep import axis_name
 
 _FIGURES = (".svg", ".png")
 _SUFFIXES = (*_FIGURES, ".html", ".csv", ".json")
@@ -130,7 +132,7 @@ def _paths(options: dict[str, Any]) -> list[Path]:
 
 
 def _axes(options: dict[str, Any]) -> list[str]:
-    return [text.partition("=")[0].strip() for text in (options["x"], options["y"]) if text]
+    return [axis_name(text) for text in (options["x"], options["y"]) if text]
 
 
 def _against(options: dict[str, Any], paths: list[Path]) -> SweepRecord | None:
@@ -177,7 +179,7 @@ def _write(swept: Swept, path: Path, against: SweepRecord | None) -> None:
             writer.writerow([*found.dimensions, *_COLUMNS])
             for point in found.points:
                 places = [point.x, *([point.y] if found.y is not None else [])]
-                writer.writerow([*map(_cell, places), *(getattr(point, name) for name in _COLUMNS)])
+                writer.writerow(map(csv_cell, [*places, *(getattr(point, name) for name in _COLUMNS)]))
             content = text.getvalue().encode()
         case ".html":
             from collie.report.figures.sweep_figure import save_sweep
@@ -196,10 +198,6 @@ def _write(swept: Swept, path: Path, against: SweepRecord | None) -> None:
             return
     with output_file(path, 0o666) as file:
         file.write(content)
-
-
-def _cell(value: Any) -> Any:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 _COLUMNS = (

@@ -63,10 +63,11 @@ def packet_rate(packets_per_second: float | None) -> str:
         return "unknown"
     if math.isinf(packets_per_second):
         return "unbounded"
-    for factor, unit in ((1e6, "Mpps"), (1e3, "kpps")):
-        if packets_per_second >= factor:
-            return f"{packets_per_second / factor:.3g} {unit}"
-    return f"{format_number(packets_per_second, '.3g')} pps"
+    for factor, unit in ((1.0, "pps"), (1e3, "kpps")):
+        if packets_per_second < 999.5 * factor:
+            return f"{format_number(packets_per_second / factor, '.3g')} {unit}"
+    mega = packets_per_second / 1e6
+    return f"{format(mega, '.3g' if mega < 999.5 else '.0f')} Mpps"
 
 
 def percent(ratio: float | None) -> str:

@@ -102,7 +102,7 @@ class Ordered:
         if most < self.low:
             low, limit = (format_field(self.name, value) for value in (self.low, most))
             raise ValueError(f"{self.name} <= {limit} leaves nothing; it starts at {low}")
-        high = min(most, self.high)
+        high = self.high if most >= self.high else most - (most - self.low) % self.step
         if self.ladder_only:
             high = max(value for value in self.ladder if value <= high)
         ladder = (*(value for value in self.ladder if value < high), high)
@@ -110,10 +110,10 @@ class Ordered:
 
     def raised(self, least: int) -> Ordered:
         """Return the dimension from a value on, which begins the ladder. Raises `ValueError` when no value is left."""
-        if least > self.high:
+        low = self.low if least <= self.low else least + (self.low - least) % self.step
+        if low > self.high:
             high, limit = (format_field(self.name, value) for value in (self.high, least))
             raise ValueError(f"{self.name} >= {limit} leaves nothing; it ends at {high}")
-        low = max(least, self.low)
         if self.ladder_only:
             low = min(value for value in self.ladder if value >= low)
         ladder = (low, *(value for value in self.ladder if value > low))

@@ -93,6 +93,12 @@ def whole_axis(space: Space, name: str, base: Workload, between: int = 0) -> Axi
     return Axis(name, tuple(sorted(steps)), True, value)
 
 
+def axis_name(text: str) -> str:
+    """Return the name of an axis as written, such as `qps=1..64`. The size of all messages has two."""
+    name = text.partition("=")[0].strip()
+    return MESSAGE_BYTES if name == "messages" else name
+
+
 def parsed_axis(space: Space, text: str, base: Workload, option: str) -> Axis:
     """Read an axis of a sweep: `DIM`, `DIM=LOW..HIGH` (the steps of the ladder and both ends), or `DIM=V1,V2`.
 
@@ -200,5 +206,7 @@ class Headroom:
 
 
 def _at_least(ordered: Ordered, least: int) -> int:
+    if ordered.ladder_only:
+        return next((step for step in ordered.ladder if step >= least), ordered.high)
     steps = math.ceil((least - ordered.low) / ordered.step)
     return min(ordered.high, ordered.low + max(0, steps) * ordered.step)

@@ -95,10 +95,10 @@ def format_rate(bits_per_second: float) -> str:
     """Format a rate: `187.3 Gbit/s`."""
     value = float(bits_per_second)
     for unit in ("bit/s", "kbit/s", "Mbit/s"):
-        if value < 1000:
+        if value < 999.5:
             return f"{format_number(value, '.3g')} {unit}"
         value /= 1000
-    return f"{value:.4g} Gbit/s"
+    return f"{format(value, '.4g' if value < 9999.5 else '.0f')} Gbit/s"
 
 
 def format_seconds(seconds: float) -> str:

@@ -252,3 +252,12 @@ def test_normal_points_are_near_their_bound_and_a_failed_set_up_is_tried_again(
     assert run(["sweep", "--x", "qps=1..4096", "--fix", "message_bytes=512", "--format", "json"]) == 0
     points = json.loads(capsys.readouterr().out)["points"]
     assert {point["outcome"] for point in points} == {"normal", "anomalous"}
+
+
+def test_an_overlay_can_reach_where_a_logarithm_ends_and_name_the_axis_otherwise() -> None:
+    inline = ["sweep", "--space", "soft-roce-verbs", "--halvings", "0", "--x"]
+    assert run([*inline, "max_inline_data=0,64,256", "-o", "before.json"]) == 0
+    assert run([*inline, "max_inline_data=64..256", "-o", "now.svg", "--against", "before.json"]) == 0
+    assert run(["sweep", "--x", "messages=1KiB,4KiB", "--halvings", "0", "-o", "sizes.json"]) == 0
+    sizes = ["sweep", "--x", "message_bytes=1KiB,4KiB", "--halvings", "0", "-o", "again.svg"]
+    assert run([*sizes, "--against", "sizes.json"]) == 0

@@ -77,9 +77,10 @@ def tick_text(axis: Axis, value: Any) -> str:
 
 def ticks(axis: Axis) -> tuple[list[tuple[float, str]], list[float]]:
     """Return labelled ticks as (place, label), and the places of all ticks of a logarithmic axis."""
+    every = -(-len(axis.values) // _MAX_TICKS)
+    of_values = [(axis.place(value), tick_text(axis, value)) for value in axis.values[::every]]
     if not axis.logarithmic:
-        every = -(-len(axis.values) // _MAX_TICKS)
-        return [(axis.place(value), tick_text(axis, value)) for value in axis.values[::every]], []
+        return of_values, []
     low, high = axis.values[0], axis.values[-1]
     if _is_power_of_two(low) and _is_power_of_two(high):
         powers = [1 << exponent for exponent in range(low.bit_length() - 1, high.bit_length())]
@@ -88,7 +89,8 @@ def ticks(axis: Axis) -> tuple[list[tuple[float, str]], list[float]]:
     decades = [10**exponent for exponent in range(len(str(low)) - 1, len(str(high)))]
     steps = [digit * decade for decade in decades for digit in range(1, 10) if low <= digit * decade <= high]
     labelled = [step for step in steps if str(step)[0] in ("1" if high > 100 * low else "125")]
-    return [(math.log2(value), tick_text(axis, value)) for value in labelled], [math.log2(step) for step in steps]
+    of_steps = [(math.log2(value), tick_text(axis, value)) for value in labelled]
+    return of_steps if len(of_steps) > 1 else of_values, [math.log2(step) for step in steps]
 
 
 def _is_power_of_two(value: int) -> bool:

@@ -128,7 +128,7 @@ def _overlay(axes: Axes, found: Sweep, against: SweepRecord) -> None:
 
 
 def _is_on(found: Sweep, point: Point) -> bool:
-    return isinstance(point.x, int) if found.x.logarithmic else point.x in found.x.values
+    return isinstance(point.x, int) and point.x > 0 if found.x.logarithmic else point.x in found.x.values
 
 
 def _line(axes: Axes, found: Sweep, points: Sequence[Point], style: dict[str, Any]) -> None:

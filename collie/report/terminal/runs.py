@@ -11,6 +11,7 @@ from collie.campaign.siblings import delivered
 from collie.detect.bounds import UNBOUNDED, Bounds, Calibration, at_own_mtu, host_bounds
 from collie.detect.measurement import Latency
 from collie.ports import CampaignStore, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.report.csv_cells import csv_cell
 from collie.report.json.objects import OUTCOMES
 from collie.report.quantities import percent, rate
 from collie.report.terminal.table import table_with_text
@@ -32,9 +33,6 @@ COLUMNS = (
     *_DERIVED,
 )
 """Keys of a row, in order."""
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Characters with which a formula begins (OWASP, CSV injection)."""
 
 _HEADS = ("run", "phase", "at", "purpose", "verdict", "delivered", "bound", "pause", "why")
 
@@ -61,7 +59,7 @@ def write_csv(rows: Iterator[Row], file: TextIO) -> None:
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
     for row in rows:
-        writer.writerow([_cell(row[name]) for name in COLUMNS])
+        writer.writerow([csv_cell(row[name]) for name in COLUMNS])
 
 
 def runs_table(rows: Iterable[Row], width: int | None = None) -> Iterator[str]:
@@ -154,14 +152,3 @@ def _problem(result: RunResult) -> str | None:
 
 def _largest(readings: Iterable[float | None]) -> float | None:
     return max((reading for reading in readings if reading is not None), default=None)
-
-
-def _cell(value: Any) -> Any:
-    match value:
-        case bool():
-            return str(value).lower()
-        case list() | tuple():
-            return " ".join(map(str, value))
-        case str() if value.startswith(_FORMULA):
-            return f"'{value}"
-    return value

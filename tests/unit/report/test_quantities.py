@@ -121,6 +121,8 @@ def test_one_run_is_no_runs_on_the_live_view() -> None:
         (math.inf, "unbounded"),
         (2.5e8, "250 Mpps"),
         (12_345.0, "12.3 kpps"),
+        (999_700.0, "1 Mpps"),
+        (1.234e9, "1234 Mpps"),
         (7.0, "7 pps"),
     ],
 )

@@ -91,6 +91,8 @@ def test_limits_from_below_leave_the_rest_of_the_ladder() -> None:
         workload = space.sample(Random(seed))
         assert 100 <= workload.qps <= 1000
         assert min(workload.messages) >= 2048
+    whole_pages = NSDI22.narrowed({}, {"mr_bytes": 9000}, {"mr_bytes": 5000}).dimensions["mr_bytes"]
+    assert whole_pages.candidates() == (8192,), "between 5000 and 9000 a region is whole pages"
     above_plain = NSDI22.narrowed({}, {}, {"messages": 1 << 20})
     assert above_plain.base.messages == (1 << 20,)
     with pytest.raises(ValueError, match="qps >= 64 leaves nothing; it ends at 8"):

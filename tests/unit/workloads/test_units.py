@@ -9,6 +9,7 @@ from collie.workloads.units import (
     format_bytes,
     format_exact_bytes,
     format_field,
+    format_rate,
     format_seconds,
     format_size,
     parse_bytes,
@@ -92,3 +93,18 @@ def test_a_small_space_has_a_number() -> None:
         "9,998 workloads",
         "10^4.0 workloads",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (999_400, "999 kbit/s"),
+        (999_900, "1 Mbit/s"),
+        (999_900_000, "0.9999 Gbit/s"),
+        (187_300_000_000, "187.3 Gbit/s"),
+        (10**13, "10000 Gbit/s"),
+    ],
+)
+def test_no_rate_has_an_exponent_and_what_is_rounded_is_written_whole_in_files(rate: int, text: str) -> None:
+    assert format_rate(rate) == text
+    assert parse_rate(format_field("offered_bps", rate)) == rate
