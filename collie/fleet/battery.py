@@ -132,7 +132,8 @@ def repeats(hosts: Sequence[str]) -> int:
 def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tuple[Group, ...], ...]:
     """Return the groups of each round, once through the battery, for hosts in the order of the ring.
 
-    Groups of one round share no host. Two devices of a host are in one group only when the fleet is one host.
+    Groups of one round share no device. A receiver has no sender of its own host, unless the fleet is one host. Senders
+    to one receiver share a host where there are fewer hosts than senders.
     """
     probes = tuple(battery)
     pairwise = tuple(probe for probe in probes if probe.stage is not Stage.ALL_TO_ONE)

@@ -374,7 +374,8 @@ def _from_plain_on(dimension: Dimension) -> list[Any]:
 
 
 def _nearest_to_plain(dimension: Dimension, fitting: list[Any]) -> Any:
-    if dimension.plain in fitting:
+    parts = [(size,) for size in dimension.plain] if isinstance(dimension, Vector) else [dimension.plain]
+    if all(part in fitting for part in parts):
         return dimension.plain
     if isinstance(dimension, Choice):
         return fitting[0]

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
 from collie.errors import UsageError
-from collie.workloads.dimension import Ordered
+from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.setup import Changes
 from collie.workloads.space import Space
@@ -111,6 +111,13 @@ def test_values_can_be_held_if_what_they_demand_of_others_is_in_the_space() -> N
     assert not long.can_hold(ud)
     assert long.can_hold({"qp_type": QpType.RC, "opcode": Opcode.READ})
     assert load_space("soft-roce").can_hold({"remote": False}), "it needs loopback, which is drawn before it"
+
+
+def test_plain_traffic_can_mix_two_sizes() -> None:
+    messages = NSDI22.dimensions["messages"]
+    assert isinstance(messages, Vector)
+    mixed = replace(messages, plain=(128, 65536))
+    assert replace(NSDI22, dimensions={**NSDI22.dimensions, "messages": mixed}).plainest().messages == (128, 65536)
 
 
 @pytest.mark.parametrize(
