@@ -56,6 +56,10 @@ class SettingChange:
             return traffic.with_sizes(self.after)
         return traffic.with_values(self.dimension, self.after)
 
+    def before_in(self, traffic: Traffic) -> Values | Sizes:
+        """Return the values that the dimension has in some traffic."""
+        return traffic.sizes if isinstance(self.before, Sizes) else traffic.get(self.dimension)
+
     @property
     def cost(self) -> tuple[int, float]:
         """The sort key of changes."""

@@ -150,4 +150,4 @@ def _cleared(
         without = reduce(lambda changed, other: other.applied(changed), others, traffic)
         if not any(hits(without, application.space, each, effort) for each in known):
             found = others
-    return found
+    return [replace(change, before=change.before_in(traffic)) for change in found]

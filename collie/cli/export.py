@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from collie.app import exports
+from collie.campaign.reproduce import BUNDLE_SUFFIX
 from collie.cli.base import CollieCommand
 from collie.cli.named import ANOMALY
 from collie.cli.options import format_option, output_file, print_json, require_writable
+from collie.errors import UsageError
 from collie.wiring import ADAPTERS
 from collie.workloads.units import format_bytes
 
@@ -39,6 +41,8 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
       python3 a1.pyz --hosts root@h1,mlx5_0,10.9.0.1 root@h2,mlx5_0,10.9.0.2
     """
     require_writable("-o", Path(file) if file else None)
+    if form == "bundle" and file is not None and not file.endswith(BUNDLE_SUFFIX):
+        raise UsageError(f"-o {file}: Collie knows a bundle by its name; end it in {BUNDLE_SUFFIX}")
     exported = exports.export(ADAPTERS, anomaly, form, hosts)
     path = _place(anomaly, exported, file)
     if path is not None:

@@ -278,8 +278,17 @@ def _finish(
         causes = [anomaly for anomaly, _ in causes_of(summary.anomalies)]
         resume = go_on("search", directory, opened.store.header.settings.get("scheduler"))
         spent = summary.ended_by == "budget" and summary.measured_runs > 0 and not hidden and not _exhausted(opened)
-        budget = opened.campaign.budget
-        steps = next_steps(directory, causes, report, resume, interrupted=interrupted, budget=budget, spent=spent)
+        campaign = opened.campaign
+        steps = next_steps(
+            directory,
+            causes,
+            report,
+            resume,
+            interrupted=interrupted,
+            budget=campaign.budget,
+            spent=spent,
+            explains=campaign.recipe.explain,
+        )
         click.echo("\n".join(steps))
     if summary.runs and not summary.measured_runs:
         failed = summary.failed_runs

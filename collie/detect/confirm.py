@@ -30,7 +30,7 @@ from typing import Annotated
 
 from collie.detect.symptom import Symptom, Verdict
 from collie.limits import Count, Factor, Limits, Ratio
-from collie.workloads.units import format_count
+from collie.workloads.units import format_count, format_share
 from collie.workloads.workload import Workload
 
 _CAMPAIGN_RUNS = 1000
@@ -224,10 +224,10 @@ class Reliability:
             else f"no suspicion went unconfirmed in {runs}"
         )
         return (
-            f"{dropped}; chance of a false anomaly: {_percent(self.false_chance)}, "
-            f"of missing one that was visited once and shows in 80% of its runs: {_percent(self.miss_chance)}"
+            f"{dropped}; chance of a false anomaly: {_chance(self.false_chance)}, "
+            f"of missing one that was visited once and shows in 80% of its runs: {_chance(self.miss_chance)}"
         )
 
 
-def _percent(share: float) -> str:
-    return "under 0.1%" if share < 0.001 else f"{100 * share:.2g}%"
+def _chance(share: float) -> str:
+    return "under 0.1%" if share < 0.001 else format_share(share)

@@ -9,7 +9,7 @@ from typing import Any
 from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes
+from collie.workloads.units import format_bytes, format_value
 from collie.workloads.workload import FIELD_NAMES
 
 _LIMITS: Mapping[str, str] = {
@@ -72,7 +72,7 @@ def prune(space: Space, capabilities: Capabilities) -> tuple[Space, tuple[Drop, 
             drops += dropped
         elif name in FIELD_NAMES and not restriction.allows(space.base.get(name)):
             raise ValueError(
-                f"{name} is {_show(space.base.get(name))} in all of space {space.name}: {restriction.reason}"
+                f"{name} is {format_value(space.base.get(name))} in all of space {space.name}: {restriction.reason}"
             )
     if not drops:
         return space, ()
@@ -106,14 +106,10 @@ def _restricted(dimension: Dimension, restriction: Restriction) -> tuple[Dimensi
     if isinstance(dimension, Choice):
         left = tuple(value for value in candidates if value not in gone)
         plain = dimension.plain if dimension.plain in left else left[0]
-        dropped = ", ".join(map(_show, gone))
+        dropped = ", ".join(map(format_value, gone))
         return replace(dimension, values=left, plain=plain), (Drop(dimension.name, dropped, restriction.reason),)
     assert restriction.at_most is not None, "an ordered dimension is restricted by its largest value"
     shorter = dimension.limited(restriction.at_most)
     first = gone[0] if dimension.ladder_only else shorter.high + dimension.step
     dropped = str(first) if first == dimension.high else f"{first}..{dimension.high}"
     return shorter, (Drop(dimension.name, dropped, restriction.reason),)
-
-
-def _show(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

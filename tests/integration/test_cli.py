@@ -260,6 +260,11 @@ def test_no_output_makes_a_directory(searched: tuple[Path, dict[str, Any]], comm
         (["search", "--limit", "qp_type<=3"], 2, "qp_type is not an ordered dimension; --fix"),
         (["search", "--fix", "qps=1", "--fix", "qps=2"], 2, "qps has another value already"),
         (["search", "--limit", "qps<=1", "--limit", "qps<=2"], 2, "qps has another limit already"),
+        (
+            ["export", "nsdi22-08", "-o", "a.bundle"],
+            2,
+            "-o a.bundle: Collie knows a bundle by its name; end it in .pyz",
+        ),
         (["search", "--set", "firmware=22.31", "--set", "firmware=22.28"], 2, "firmware has another value already"),
         (["search", "--set", "firmware"], 2, "is not KEY=VALUE"),
         (["search", "--set", "warp=9"], 2, "warp"),

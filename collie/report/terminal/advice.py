@@ -105,6 +105,8 @@ def _measured(runs: tuple[JudgedRun, JudgedRun | None] | None) -> Iterator[str]:
         if run is not None:
             verdict = run.verdict
             words = "could not be measured" if verdict is None else f"{verdict.outcome}, {verdict.reason}"
+            if label == "changed" and verdict is not None and verdict.is_anomalous:
+                words += "; so this change alone is not enough here"
             yield f"  measured {label}: {words}"
 
 

@@ -54,10 +54,12 @@ def next_steps(
     interrupted: bool,
     budget: Budget,
     spent: bool = True,
+    explains: bool = True,
 ) -> Iterator[str]:
     """Yield the commands that an engineer types next, each with what it is for. `resume` goes on with the search.
 
     `spent` says whether the budget ended the search before it had measured the whole space, so that a larger one helps.
+    `explains` says whether its recipe explains anomalies.
     """
     explained = [anomaly for anomaly in causes if anomaly.complete]
     worst = max(explained or causes, key=lambda anomaly: anomaly.severity, default=None)
@@ -72,7 +74,7 @@ def next_steps(
         ]
     if interrupted:
         commands.append((resume, "go on, because the search was interrupted"))
-    elif waiting := sum(not anomaly.complete for anomaly in causes):
+    elif explains and (waiting := sum(not anomaly.complete for anomaly in causes)):
         purpose = f"explain {format_count(waiting, 'anomaly')} for which the budget was too small"
         commands.append((f"{resume} --budget {_larger(budget).as_option}", purpose))
     elif worst is None and spent:

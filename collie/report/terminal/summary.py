@@ -190,6 +190,8 @@ def _least(floor: Floor) -> str:
 def _unconfirmed(suspicions: Sequence[Unconfirmed]) -> Iterator[str]:
     for suspicion in suspicions[:_MAX_UNCONFIRMED]:
         shows = f"shows in {suspicion.shows} of {runs(suspicion.runs)}"
+        if suspicion.shows == suspicion.runs:
+            shows += ", and `confirmation.runs` of the recipe allows too few to tell it from disturbances"
         yield f"unconfirmed: {suspicion.verdict.reason} (run {suspicion.run}, {shows})"
     if (more := len(suspicions) - _MAX_UNCONFIRMED) > 0:
         yield f"unconfirmed: {more} more"

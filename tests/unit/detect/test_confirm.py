@@ -152,7 +152,16 @@ def test_strays_as_frequent_as_the_anomalies_confirm_nothing_and_a_normal_run_en
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0.0, "under 0.1%"), (0.00099, "under 0.1%"), (0.001, "0.1%"), (0.025, "2.5%"), (0.28, "28%")]
+    ("share", "words"),
+    [
+        (0.0, "under 0.1%"),
+        (0.00099, "under 0.1%"),
+        (0.001, "0.1%"),
+        (0.025, "2.5%"),
+        (0.28, "28%"),
+        (0.996, "over 99%"),
+        (1.0, "100%"),
+    ],
 )
 def test_the_chances_of_a_campaign_are_stated_unless_they_are_tiny(share: float, words: str) -> None:
     assert Reliability(60, 1, 0.025, share, share).sentence == (

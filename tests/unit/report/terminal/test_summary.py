@@ -159,6 +159,8 @@ def test_the_next_commands_are_those_of_the_worst_explained_anomaly(
     assert cut[2].split("#")[0].strip() == "collie search --resume 'my campaigns/x'"
     nothing = list(next_steps(report.parent, [], report, resume, interrupted=False, budget=budget))
     assert [step.partition("  # ")[0].strip() for step in nothing] == [commands[2], commands[3]]
+    unexplained = next_steps(report.parent, [bare], report, resume, interrupted=False, budget=budget, explains=False)
+    assert not any("--resume" in step for step in unexplained), "its recipe explains nothing"
     healthy = next_steps(report.parent, [], report, resume, interrupted=False, budget=budget, spent=False)
     assert [step.split()[0] for step in healthy] == ["xdg-open"]
 
