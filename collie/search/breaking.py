@@ -32,6 +32,7 @@ def breakings(workload: Workload, mfs: Mfs, condition: Condition, space: Space) 
             not condition.holds(candidate)
             and all(other.holds(candidate) for other in others)
             and space.allows(candidate)
+            and space.has_sizes(candidate)
         ):
             yield candidate
 

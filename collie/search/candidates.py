@@ -124,7 +124,9 @@ class Candidates:
         workload: Workload | None = simplest.with_(**picked)
         if workload is not None and not self._space.allows(workload):
             workload = self._space.nearest({name: workload.get(name) for name in self._space.dimensions})
-        return workload if workload not in (None, simplest) and self._possible(workload) else None
+        if workload is None or workload == simplest or not self._space.has_sizes(workload):
+            return None
+        return workload if self._possible(workload) else None
 
     def _corner(self, fits: Flags) -> dict[str, Any]:
         return {

@@ -175,6 +175,11 @@ class Space:
         differing = [name for name in self._new_set_up if workload.get(name) != made_for.get(name)]
         return f"space {self.name} makes a new set-up for another {' and '.join(differing)}" if differing else None
 
+    def has_sizes(self, workload: Workload) -> bool:
+        """Whether the sizes of a workload's messages are those of the space."""
+        messages = self.dimensions.get("messages")
+        return not isinstance(messages, Vector) or messages.complaint(workload.messages) is None
+
     def sample(self, rng: Random) -> Workload:
         """Draw a workload: each dimension uniformly from its ladder, as far as earlier draws allow.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collie.content.spaces import load_space
-from collie.search.breaking import broken
+from collie.search.breaking import breakings, broken
 from collie.workloads.dimension import Vector
 from collie.workloads.feature import Condition, Mfs, Op, feature_value
 from collie.workloads.space import Space
@@ -123,3 +123,14 @@ def test_where_messages_do_not_vary_more_entries_make_segments_shorter() -> None
     condition = Condition("max_segment_bytes", Op.AT_LEAST, 32768)
     control = broken(fixed.base, Mfs((condition,)), condition, fixed)
     assert control == fixed.base.with_(sge_count=max(fixed.dimensions["sge_count"].candidates()))
+
+
+def test_no_control_has_sizes_that_are_not_in_the_space() -> None:
+    narrow = SPACE.narrowed({}, {"messages": 1 << 20}, {"messages": 98304})
+    workload = narrow.base.with_(messages=(98304, 1 << 20), sge_count=4, sge_split=(128,), mr_bytes=1 << 22)
+    condition = Condition("min_segment_bytes", Op.AT_MOST, 1024)
+    controls = list(breakings(workload, Mfs((condition,)), condition, narrow))
+    assert controls
+    assert {size for each in controls for size in each.messages} <= set(range(98304, (1 << 20) + 1))
+    shorter = Condition("max_message_bytes", Op.AT_LEAST, 98304)
+    assert broken(workload, Mfs((shorter,)), shorter, narrow) is None

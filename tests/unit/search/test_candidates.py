@@ -63,3 +63,11 @@ def test_memory_of_one_host_is_tried_on_the_other() -> None:
     simplest = SPACE.base.with_(memory=Memory.GPU, numa_node=1)
     assert near(simplest, "memory", "peer_memory") == [SPACE.base.with_(peer_memory=Memory.GPU, numa_node=1)]
     assert near(simplest, "numa_node", "peer_numa_node") == [SPACE.base.with_(memory=Memory.GPU, peer_numa_node=1)]
+
+
+def test_no_candidate_has_sizes_that_are_not_in_the_space() -> None:
+    narrow = SPACE.narrowed({}, {}, {"messages": 98304})
+    simplest = narrow.base.with_(messages=(98304, 1 << 20), sge_count=4, sge_split=(128,), mr_bytes=1 << 22)
+    limits, left = hypotheses(simplest, Mfs((Condition("qps", Op.AT_LEAST, 1),)), [])
+    around = Candidates(narrow, limits, Random(1), lambda _workload: True).around(simplest, left)
+    assert min(size for each in around for size in each.workload.messages) == 98304
