@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +21,8 @@ from collie.search.anomaly import Anomaly
 from collie.search.foreseen import ForeseenAnomaly
 from collie.search.recipe import Recipe
 from collie.workloads.application import reached
-from collie.workloads.feature import Mfs
+from collie.workloads.domain import domain
+from collie.workloads.feature import Condition, Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.pruning import Capabilities, Drop, prune
 from collie.workloads.space import Space
@@ -102,6 +104,16 @@ def known_anomalies(adapters: Adapters, known: str | None) -> tuple[ForeseenAnom
         )
     references = adapters.content.references(known)
     return tuple(ForeseenAnomaly(each.id, each.conditions, (each.trigger,)) for each in references)
+
+
+def _skipped(adapters: Adapters, named: str | None, known: Sequence[ForeseenAnomaly], space: Space) -> tuple[Mfs, ...]:
+    """Return the sets that a search skips. That of a campaign in a smaller space is known only there."""
+    limits: tuple[Condition, ...] = ()
+    if named is not None and os.path.isdir(named):
+        with adapters.records.read(Path(named)) as store:
+            searched = narrowed_space_of(adapters, SearchChoice.from_settings(store.header.settings))
+        limits = domain(searched, space)
+    return tuple(Mfs((*each.mfs.conditions, *limits)) for each in known)
 
 
 def warn_of_unexplained(adapters: Adapters, known: str | None) -> None:
@@ -191,5 +203,5 @@ def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:
     require_victim(choice.testbed, recipe)
     budget = parse_budget(choice.budget or recipe.budget)
     known = known_anomalies(adapters, choice.known)
-    here, elsewhere = ((), known) if choice.known_elsewhere else (tuple(each.mfs for each in known), ())
+    here, elsewhere = ((), known) if choice.known_elsewhere else (_skipped(adapters, choice.known, known, space), ())
     return SearchInputs(space, dropped, recipe, budget, here, elsewhere, limits_of(adapters, choice))

@@ -349,7 +349,8 @@ class MfsExtraction:
         shown_alone = self._around.set_up() is None or self._alone.get(simplest)
         if not shown_alone or not self._evidence.is_sure(simplest, self._policy.accepting):
             simplest = self._evidence.finding
-        return Extracted(self.mfs, simplest, complete, self._asked, trials, passed, len(self.fresh), sum(self.fresh))
+        mfs = Mfs((*self._evidence.limits.given, *self.mfs.conditions)) if self.mfs.conditions else self.mfs
+        return Extracted(mfs, simplest, complete, self._asked, trials, passed, len(self.fresh), sum(self.fresh))
 
     @property
     def _reported(self) -> Workload:

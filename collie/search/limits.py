@@ -94,6 +94,16 @@ class CandidateLimits:
         self._fields = reader([feature for feature in standings if feature not in DERIVED])
         self._standings = [(DERIVED.get(feature), standing) for feature, standing in standings.items()]
 
+    @property
+    def given(self) -> tuple[Condition, ...]:
+        """The transport and operation of a space in which these do not vary, as conditions.
+
+        Nearly every anomaly depends on them, and no run can tell. Without them a set would speak of traffic that the
+        space does not have.
+        """
+        fixed = sorted(_TRANSPORT.difference(self._space.dimensions), reverse=True)
+        return tuple(Condition(name, Op.EQUAL, self._finding.get(name)) for name in fixed)
+
     def coordinates(self, workload: Workload) -> Floats:
         """Return the coordinates of a workload, shape (limits)."""
         found: list[float] = []

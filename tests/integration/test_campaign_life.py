@@ -17,6 +17,7 @@ from collie.search.anomaly import Anomaly
 from collie.store.heartbeat import read_heartbeat
 from collie.store.sqlite import SqliteStore
 from collie.wiring import ADAPTERS
+from collie.workloads.workload import Memory
 
 
 def anomalies(campaign: Path) -> tuple[Anomaly, ...]:
@@ -94,12 +95,29 @@ def test_a_campaign_is_read_and_resumed_from_anywhere(tmp_path: Path, monkeypatc
     assert run(["report", "../second"]) == 0
 
 
+def test_what_a_narrow_campaign_knows_is_skipped_only_where_it_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    narrow = ["--fix", "opcode=READ", "--fix", "qp_type=RC", "--fix", "memory=dram"]
+    assert run(["search", *narrow, "--budget", "1h", "--seed", "5", "--campaign", "reads"]) == 0
+    (slow,) = (each for each in anomalies(tmp_path / "reads") if each.complete and each.workload.mtu <= 1024)
+    known = inputs.search_inputs(ADAPTERS, SearchChoice(known="reads")).known
+    assert any(each.covers(slow.workload) for each in known)
+    outside = slow.workload.with_(memory=Memory.GPU)
+    assert slow.mfs.covers(outside), "the set says nothing of what the campaign held"
+    assert not any(each.covers(outside) for each in known)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--fix", "opcode=READ", "--fix", "qp_type=UD"], "no workload satisfies"),
+        (
+            ["--fix", "opcode=READ", "--fix", "qp_type=UD"],
+            "space nsdi22 has no such workload: UD queue pairs cannot READ",
+        ),
         (["--fix", "messages=1MiB", "--limit", "mr_bytes<=4KiB"], "no workload satisfies"),
-        (["--fix", "sge_split=128,65536", "--fix", "sge_count=1"], "no workload satisfies"),
+        (["--fix", "sge_split=128,65536", "--fix", "sge_count=1"], "sge_split names 2 entries but sge_count is 1"),
     ],
 )
 def test_what_leaves_no_workload_is_refused_before_anything_is_written(

@@ -9,8 +9,9 @@ import pytest
 
 from collie.content.spaces import load_space
 from collie.search.limits import CandidateLimits
-from collie.workloads.feature import Condition, Op
-from collie.workloads.workload import Memory, QpType
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Memory, Opcode, QpType
+from tests.support.extractions import SHOWS, planted, run
 
 SPACE = load_space("nsdi22")
 
@@ -72,3 +73,12 @@ def test_an_explanation_can_need_the_memory_of_both_hosts_of_one_or_of_none(
     for feature in ("gpu_hosts", "far_hosts"):
         found = {limit.op: limit.values for limit in limits if limit.feature == feature}
         assert (found.get(Op.AT_LEAST, ()), found.get(Op.AT_MOST, ())) == (least, most)
+
+
+def test_the_transport_of_a_space_that_has_only_one_is_part_of_a_set() -> None:
+    reads = SPACE.narrowed({"qp_type": QpType.RC, "opcode": Opcode.READ}, {})
+    slow = Mfs((Condition("mtu", Op.AT_MOST, 1024),))
+    found, _ = run(reads.base.with_(mtu=512, qps=64), planted(slow), space=reads)
+    assert str(found.mfs) == "qp_type == RC and opcode == READ and mtu <= 1024"
+    everywhere, _ = run(reads.base, lambda _workload: SHOWS, space=reads)
+    assert everywhere.mfs.conditions == (), "no run tells them from others"
