@@ -149,8 +149,10 @@ class Space:
         for name in FIELD_NAMES:
             if name not in self.dimensions and workload.get(name) != self.base.get(name):
                 fixed = f"{name} is {format_value(self.base.get(name))} in space {self.name}"
-                others = ", ".join(varied_in(name))
-                remedy = f"--space names one where it does{': ' if others else ''}{others}"
+                others = list(varied_in(name))
+                remedy = f"--space names one where it does{': ' if others else ''}{', '.join(others)}"
+                if self.name in others:
+                    remedy = "--fix, or what the testbed cannot run, leaves it no other value"
                 found.append((name, f"{fixed} and does not vary; {remedy}"))
         return found + self.violations(workload)
 

@@ -47,6 +47,12 @@ def test_a_space_checks_ranges_limits_and_what_varies(tmp_path: Path) -> None:
     ]
 
 
+def test_what_a_narrowed_space_left_out_is_not_sought_in_the_space_itself(tmp_path: Path) -> None:
+    reads = SPACE.narrowed({"opcode": Opcode.READ}, {})
+    with pytest.raises(ContentError, match=r"does not vary; --fix, or what the testbed cannot run, leaves it no other"):
+        load_workload(write(tmp_path, "opcode: WRITE\n"), reads)
+
+
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=50)
 def test_what_a_program_writes_reads_back(tmp_path_factory: pytest.TempPathFactory, rng: Random) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from collie.campaign.choice import SearchChoice
 from collie.store.sqlite import SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER
 from tests.command import ARGV, answer, collie, process
@@ -420,7 +421,8 @@ def test_controls_without_a_condition_are_not_passed_over_in_silence(tmp_path: P
 
 
 def test_a_known_campaign_names_what_is_not_known_from_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with SqliteStore.create(tmp_path / "known", HEADER) as store:
+    header = replace(HEADER, settings=SearchChoice().to_settings())
+    with SqliteStore.create(tmp_path / "known", header) as store:
         for name, complete, same_as in (("a1", True, None), ("a2", False, None), ("a3", False, "a1")):
             store.add_anomaly(replace(ANOMALY, id=name, complete=complete, same_as=same_as))
     answer("search", "--known", "known", "--budget", "3runs", "--campaign", "next", cwd=tmp_path)
