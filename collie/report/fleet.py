@@ -22,6 +22,8 @@ from collie.workloads.units import format_count, format_seconds
 MAX_SHOWN: Final = 40
 """Most hosts in the heat map. If more hosts are odd, it shows all odd ones."""
 _BEYOND: Final = 1000.0
+_WORTH_READING: Final = 0.5
+"""Share of the bar from which a reading of a host that is not odd is told: few peers have a wide healthy range."""
 _MAX_NAMED: Final = 5
 """Most names in a line. A fleet can have hundreds that fail alike."""
 
@@ -112,7 +114,9 @@ def fleet_text(result: FleetResult) -> str:
 
 def _rest(others: Sequence[HostAssessment]) -> str:
     nearest = others[0]
-    near = f"nearest to being odd is {nearest.host}, at {score(nearest.score)} of the bar: {in_words(nearest.decisive)}"
+    near = f"nearest to being odd is {nearest.host}, at {score(nearest.score)} of the bar"
+    if nearest.score >= _WORTH_READING:
+        near += f": {in_words(nearest.decisive)}"
     return f"{len(others)} like each other; {near}"
 
 
