@@ -8,7 +8,8 @@ Rules:
    queue pair that is broken stays, to be broken again.
 3. A device that is too slow gets the next verb at once, in the ratio of the rates. What it missed is made up for, but
    only what was due in the last ``LATE_SECONDS``.
-4. A verb that fails ends the thread, and a word of ``Totals`` says why. So the samples of every host show it.
+4. Imitated verbs take their CPU time, and nothing else. A few real ones before the traffic tell how much that is.
+5. A verb that fails ends the thread, and a word of ``Totals`` says why. So the samples of every host show it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import time
 import traceback
 from contextlib import suppress
 from dataclasses import replace
+from statistics import median
 from typing import Any, Callable, Dict, List, Optional
 
 from . import memory
@@ -46,6 +48,10 @@ PAYLOAD_BYTES = 8
 LOCAL_ERRORS = (1, 2, 4)
 # A verb that takes longer blocks ``stop`` and ``destroy``, so that the agent kills the engine.
 END_SECONDS = 2.0
+# Verbs of each kind that tell its CPU time.
+REHEARSALS = 5
+
+Make = Callable[[], None]
 
 
 class ControlVerbs:
@@ -55,6 +61,7 @@ class ControlVerbs:
         """Make verbs on the device of ``resources``, and count them in the words of ``Totals``."""
         self._resources, self._words = resources, words
         self._makers: Optional[_Makers] = None
+        self._make: Dict[int, Make] = {}
         self._intervals: Dict[int, float] = {}
         self._wanted_end = threading.Event()
         self._thread: Optional[threading.Thread] = None
@@ -72,12 +79,15 @@ class ControlVerbs:
             room = 2 * engines if rates[QP_ERRORS] else engines
             self._resources.check_room(room, room)
             self._makers = _Makers(self._resources, busiest, engines, breaks=bool(rates[QP_ERRORS]))
+            self._make = {word: self._makers.by_word[word] for word in self._intervals}
+            if busiest.control_verbs_imitated:
+                self._make = {word: imitation(make) for word, make in self._make.items()}
 
     def begin(self) -> None:
         """Make the verbs of the phase until ``end``."""
         if self._makers is not None:
             self._wanted_end.clear()
-            self._thread = threading.Thread(target=self._run, args=(self._makers.by_word,), daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(self._make,), daemon=True)
             self._thread.start()
 
     def want_end(self) -> None:
@@ -105,7 +115,7 @@ class ControlVerbs:
         if makers is not None:
             makers.close()
 
-    def _run(self, make: Dict[int, Callable[[], None]]) -> None:
+    def _run(self, make: Dict[int, Make]) -> None:
         try:
             self._keep_making(make)
         except AgentFault as fault:
@@ -116,7 +126,7 @@ class ControlVerbs:
             traceback.print_exc(file=sys.stderr)
             self._words[CONTROL_ERRNO] = errno.EIO
 
-    def _keep_making(self, make: Dict[int, Callable[[], None]]) -> None:
+    def _keep_making(self, make: Dict[int, Make]) -> None:
         due = dict.fromkeys(self._intervals, time.monotonic())
         while True:
             word = min(due, key=due.__getitem__)
@@ -131,12 +141,30 @@ class ControlVerbs:
             due[word] += self._intervals[word]
 
 
+def imitation(make: Make) -> Make:
+    """Return what takes the CPU time of a verb and makes none."""
+    seconds = median(_cpu_seconds(make) for _ in range(REHEARSALS))
+
+    def use_cpu() -> None:
+        ends_at = time.thread_time() + seconds
+        while time.thread_time() < ends_at:
+            pass
+
+    return use_cpu
+
+
+def _cpu_seconds(make: Make) -> float:
+    began = time.thread_time()
+    make()
+    return time.thread_time() - began
+
+
 class _Makers:
     """Makes and destroys one object of each kind, as large as those of the traffic, or ``breaks`` a queue pair."""
 
     def __init__(self, resources: Resources, workload: Workload, engines: int, *, breaks: bool) -> None:
         self._resources, self._workload = resources, workload
-        self.by_word: Dict[int, Callable[[], None]] = {
+        self.by_word: Dict[int, Make] = {
             NEW_MRS: self._region,
             NEW_QPS: self._pair,
             NEW_AHS: self._address_handle,

@@ -10,7 +10,7 @@ from .content import COMPLEMENT, Content, is_source, verify
 from .faults import bad_request
 from .pattern import ReceivePlan, receive_plan
 from .resources import End
-from .workload import ATOMICS, CONTROL_VERBS, Workload
+from .workload import ATOMICS, BESIDE_TRAFFIC, Workload
 
 # Fields of which a phase may use less than its set-up has.
 CAPACITIES = ("qps", "mrs_per_qp", "buffer_bytes", "sge_count", "send_wq_depth", "recv_wq_depth")
@@ -22,7 +22,7 @@ PATH = ("traffic_class", "hop_limit")
 
 def check_fit(workload: Workload, made_for: Workload) -> None:
     """Raise ``bad_request`` if a workload cannot be a phase of a set-up."""
-    free = {*REQUESTS, *CONTROL_VERBS, *CAPACITIES, "mr_bytes", *(PATH if workload.qp_type == "UD" else ())}
+    free = {*REQUESTS, *BESIDE_TRAFFIC, *CAPACITIES, "mr_bytes", *(PATH if workload.qp_type == "UD" else ())}
     fixed = [field.name for field in dataclasses.fields(Workload) if field.name not in free]
     for name in fixed:
         if getattr(workload, name) != getattr(made_for, name):

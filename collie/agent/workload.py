@@ -30,6 +30,7 @@ IGNORED = ("direction", "loopback")
 
 # Rates of what each host makes or breaks beside the traffic.
 CONTROL_VERBS = ("new_mrs_per_second", "new_qps_per_second", "new_ahs_per_second", "qp_errors_per_second")
+BESIDE_TRAFFIC = (*CONTROL_VERBS, "control_verbs_imitated")
 
 # Field widths of the verbs API, which cuts larger values silently.
 LIMITS: Dict[str, Tuple[int, int]] = {
@@ -98,6 +99,7 @@ class Workload:
     new_qps_per_second: int = 0
     new_ahs_per_second: int = 0
     qp_errors_per_second: int = 0
+    control_verbs_imitated: bool = False
 
     @property
     def by_rdma_cm(self) -> bool:
@@ -185,7 +187,7 @@ def _check_types(workload: Workload) -> None:
         value = getattr(workload, name)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise bad_request(f"workload: {name} must be an integer {low}..{high}, not {value!r}")
-    for name in ("sq_sig_all", "srq", "fence", "huge_pages"):
+    for name in ("sq_sig_all", "srq", "fence", "huge_pages", "control_verbs_imitated"):
         if not isinstance(getattr(workload, name), bool):
             raise bad_request(f"workload: {name} must be true or false")
     for name in ("numa_node", "peer_numa_node"):

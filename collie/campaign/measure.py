@@ -6,7 +6,7 @@ The coroutines serve several pairs side by side (`lanes.py`). The blocking forms
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 
 from collie.campaign.budget import Budget, BudgetSpent
@@ -344,11 +344,19 @@ class Measurer:
 
     async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         verdict = await self._by_sibling(lane, workload, measurement, purpose)
-        plain = self._bounds.unbatched(workload)
-        if verdict.symptom is Symptom.LOW_THROUGHPUT and plain is not None and not self._bounds.settled(plain):
-            await self.measuring_sibling(lane, plain)
-            return await self._by_sibling(lane, workload, measurement, purpose)  # brackets may no longer decide
+        for other in self._other_siblings(workload, verdict):
+            if not self._bounds.settled(other):
+                await self.measuring_sibling(lane, other)
+                verdict = await self._by_sibling(lane, workload, measurement, purpose)  # brackets may no longer decide
         return verdict
+
+    def _other_siblings(self, workload: Workload, verdict: Verdict) -> Iterator[Workload]:
+        """Yield the workloads whose siblings bound this one, too, if its verdict depends on them."""
+        if verdict.symptom is Symptom.LOW_THROUGHPUT and (plain := self._bounds.unbatched(workload)) is not None:
+            yield plain
+        is_relative = verdict.symptom is not None and verdict.symptom.is_relative
+        if is_relative and (imitating := self._bounds.imitating(workload)) is not None:
+            yield imitating
 
     async def _by_sibling(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         if (verdict := self.judgement.judged(workload, measurement, purpose)) is not None:

@@ -8,6 +8,7 @@ Rules.
 1. The *ceiling* costs no run. It is the specification, or the calibration where that is lower.
 2. Only a workload below its ceiling needs its plain sibling measured. The bound is then the median of the sibling's
    runs. At an offered load the sibling has the workload's batch, and that with plain batches bounds throughput, too.
+   So does a sibling that imitates the workload's control verbs. It also bounds latency and what a victim keeps.
 3. A sibling that is itself anomalous is *distrusted* and bounds nothing. Its relatives with fewer or more bytes in
    flight (`Bounds.bracket`) decide, or no bound is known. The specification is no substitute: healthy plain traffic of
    short messages can stay far below it.
@@ -76,6 +77,11 @@ class Bound:
         """Source and detail: `calibration (2026-11-21, repeats within 7 %)`."""
         return f"{self.source} ({self.detail})" if self.detail else self.source
 
+    def beside(self, other: Bound) -> Bound:
+        """Return this bound with the longer latency, and with what the victim keeps at least, of both."""
+        known = [bps for bps in (self.victim_bps, other.victim_bps) if bps is not None]
+        return replace(self, latency=_longer(self.latency, other.latency), victim_bps=min(known, default=None))
+
     def share(self, part: float) -> Bound:
         """Return the bound of a host that gets part of a port's traffic."""
         return self if part == 1.0 else replace(self, bps=self.bps * part, pps=self.pps * part)
@@ -87,6 +93,12 @@ class Bound:
         """Return the lower of both values. The bound that decides bits/s gives the source and the detail."""
         named = other if other.bps < self.bps else self
         return replace(named, bps=min(self.bps, other.bps), pps=min(self.pps, other.pps), **self._of_sibling())
+
+
+def _longer(one: Latency | None, other: Latency | None) -> Latency | None:
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=attrgetter("p99_seconds"))
 
 
 Specification = Callable[[Workload], "Bound"]
@@ -275,7 +287,9 @@ class Bounds:
         """Whether `tightest` decides: the sibling is a reference, or the specification holds for outpaced traffic."""
         if self.is_outpaced(workload):
             return self._is_deep(workload)
-        sibling = self.sibling(workload)
+        return self._is_reference(self.sibling(workload))
+
+    def _is_reference(self, sibling: Workload) -> bool:
         return sibling in self._siblings and sibling not in self._distrusted
 
     def settled(self, workload: Workload) -> bool:
@@ -293,7 +307,11 @@ class Bounds:
         runs = self._siblings[self.sibling(workload)]
         latency, victim_bps = self._latency(self.sibling(workload)), _middle(run.victim_bps for run in runs)
         reference = at_own_mtu(workload, _median(runs), runs[-1].source)
-        return self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
+        bound = self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
+        imitating = self.imitating(workload)
+        if imitating is None or not self._is_reference(self.sibling(imitating)):
+            return bound
+        return bound.beside(self.tightest(imitating))
 
     def _latency(self, sibling: Workload) -> Latency | None:
         """Return the median of each quantile over the runs of a sibling. None if it carries no load."""
@@ -317,6 +335,15 @@ class Bounds:
         if self._space is None or not workload.offered_bps or workload.wqe_batch <= self._space.base.wqe_batch:
             return None
         return workload.with_(wqe_batch=self._space.base.wqe_batch)
+
+    def imitating(self, workload: Workload) -> Workload | None:
+        """Return the workload with imitated control verbs, or None if it makes none.
+
+        Verbs take CPU time. On a host of few CPUs this holds up any traffic, whatever they do to the NIC.
+        """
+        if self._space is None or not workload.makes_control_verbs:
+            return None
+        return workload.with_(control_verbs_imitated=True)
 
     def _is_deep(self, workload: Workload) -> bool:
         """Whether a workload's sibling can carry what the plain workload carries."""
@@ -382,10 +409,10 @@ class Bounds:
         if math.isinf(specified.pps):
             seen = max(self.calibration.packet_rate, self._packet_rate)
             specified = Bound(specified.bps, seen or math.inf, specified.source)
-        plain = self.unbatched(workload)
-        if plain is not None and self.sibling(plain) in self._siblings.keys() - self._distrusted:
-            runs = self._siblings[self.sibling(plain)]
-            bound = bound.capped(at_own_mtu(workload, _median(runs), "plain sibling"))
+        for other in (self.unbatched(workload), self.imitating(workload)):
+            if other is not None and self._is_reference(self.sibling(other)):
+                runs = self._siblings[self.sibling(other)]
+                bound = bound.capped(at_own_mtu(workload, _median(runs), "plain sibling"))
         return bound.capped(specified)
 
 

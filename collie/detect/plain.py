@@ -10,7 +10,7 @@ from typing import Any
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.setup import made_for_all
 from collie.workloads.space import Space
-from collie.workloads.workload import QpType, Workload
+from collie.workloads.workload import BESIDE_TRAFFIC, QpType, Workload
 
 MAX_SIBLING_QPS = 16
 _REMEMBERED_SIBLINGS = 8192
@@ -24,11 +24,14 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
 
     Dimensions that the space marks `keep_in_sibling` stay: traffic in one direction is no reference for a host whose
     single CPU drives both directions. Between one pair of ports it has in flight, and is offered, what the busiest host
-    has with all its partners: a port carries as much for several partners as for one (ADR 31).
+    has with all its partners: a port carries as much for several partners as for one (ADR 31). Imitated control verbs
+    stay, because they take the CPU time that real ones take (ADR 44).
     """
     space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
     kept |= {name: workload.get(name) for name in _ALWAYS_KEPT}
+    if workload.control_verbs_imitated:
+        kept |= {name: workload.get(name) for name in BESIDE_TRAFFIC}
     kept["offered_bps"] = workload.offered_bps * workload.partners
     qps = min(workload.qps * workload.partners, MAX_SIBLING_QPS)
     outstanding = workload.qps * workload.partners * workload.send_wq_depth

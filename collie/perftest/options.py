@@ -226,6 +226,7 @@ REASONS: Mapping[str, str] = {
     "new_qps_per_second": "no process creates queue pairs while it sends",
     "new_ahs_per_second": "no process creates address handles while it sends",
     "qp_errors_per_second": "a process ends with the first error",
+    "control_verbs_imitated": "no process imitates control verbs",
     "max_inline_data": "at most 912 bytes are inline (-I), and none of what is fetched",
     "max_rd_atomic": "-o sets it for both ends",
     "max_dest_rd_atomic": "-o sets it for both ends",

@@ -37,6 +37,7 @@ def notes(workload: Workload, window: Window) -> tuple[str, ...]:
         for field, (did, count) in _KINDS.items():
             asked, made = workload.get(field), count(last) - count(first)
             if asked * seconds - made > max(_SHORT, _SHORT_RATIO * asked * seconds):
+                did = "took the CPU time of {}" if workload.control_verbs_imitated else did
                 found.append(f"host {role} {did.format(f'{made / seconds:,.0f}')} a second, not {asked:,} ({field})")
     return tuple(found)
 
@@ -56,7 +57,8 @@ def most_errors_per_second(workload: Workload, samples: Sequence[AgentSample]) -
     Counters and samples are read at moments of their own, so a few more can be counted than made.
     """
     first, last = samples[0], samples[-1]
-    if not workload.qp_errors_per_second or first.engine is None or last.engine is None:
+    has_errors = workload.qp_errors_per_second and not workload.control_verbs_imitated
+    if not has_errors or first.engine is None or last.engine is None:
         return 0.0
     made = last.engine.qp_errors - first.engine.qp_errors
     return (made * (1.0 + _SHORT_RATIO) + _SHORT) / max(last.clock - first.clock, 1e-9)

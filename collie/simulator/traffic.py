@@ -172,6 +172,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload, on: SetUp | None = None
     segments = operation.send_segments + (_UD_SEGMENTS if is_ud else 0)
     outstanding = min(workload.send_wq_depth, workload.max_rd_atomic, workload.max_dest_rd_atomic)
     (far_source, gpu_source), (far_sink, gpu_sink) = _buffers(subsystem, workload)
+    made = workload.makes_control_verbs  # imitated ones take CPU time alone, of which no NIC has any
     return TrafficArrays(
         is_read=is_read,
         is_rc=is_rc,
@@ -215,10 +216,10 @@ def traffic_of(subsystem: Subsystem, workload: Workload, on: SetUp | None = None
         small_beside_bulk=sums.small / count * sums.bulk / payload,
         one_turn=sums.one_turn / count,
         ordering_waits=_ordering_waits(subsystem, workload) / count,
-        new_regions=workload.new_mrs_per_second,
-        new_queue_pairs=workload.new_qps_per_second,
-        new_address_handles=workload.new_ahs_per_second,
-        queue_pair_errors=workload.qp_errors_per_second,
+        new_regions=workload.new_mrs_per_second * made,
+        new_queue_pairs=workload.new_qps_per_second * made,
+        new_address_handles=workload.new_ahs_per_second * made,
+        queue_pair_errors=workload.qp_errors_per_second * made,
         offered=workload.offered_bps / (8.0 * payload / count) if workload.offered_bps else inf,
         spread=1.0 if shortest == longest else sum(map(mul, workload.messages, workload.messages)) * count / payload**2,
         middle=shortest if shortest == longest else sorted(workload.messages)[(count - 1) // 2],

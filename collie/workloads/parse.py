@@ -173,6 +173,7 @@ _READERS: dict[str, _Reader] = {
     "messages": _sizes,
     "offered_bps": _rate,
     **dict.fromkeys(CONTROL_VERBS, _at_most(_MAX_NEW_PER_SECOND, "at most {} a second are modelled")),
+    "control_verbs_imitated": _flag,
     "max_inline_data": _bytes,
     "max_rd_atomic": _at_most(255, read=_positive),
     "max_dest_rd_atomic": _at_most(255, read=_positive),

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from collie.workloads.workload import CONTROL_VERBS, FIELD_NAMES, Direction, QpType, Workload, reader
+from collie.workloads.workload import BESIDE_TRAFFIC, FIELD_NAMES, Direction, QpType, Workload, reader
 
 
 class Changes(StrEnum):
@@ -39,7 +39,7 @@ _REQUESTS = ("opcode", "more_opcodes", "wqe_batch", "signal_every", "sge_split",
 _PATH = ("traffic_class", "hop_limit")
 """Attributes of an address handle with UD, of the queue pair otherwise."""
 
-TRAFFIC = frozenset((*_REQUESTS, *CONTROL_VERBS, *_FLOWS, *CAPACITIES, *_PATH))
+TRAFFIC = frozenset((*_REQUESTS, *BESIDE_TRAFFIC, *_FLOWS, *CAPACITIES, *_PATH))
 """Dimensions that can change between phases, at least for some transport."""
 
 _made = reader([name for name in FIELD_NAMES if name not in TRAFFIC])

@@ -130,6 +130,8 @@ class Workload:
         new_ahs_per_second: address handles that each host creates and destroys beside the traffic.
         qp_errors_per_second: errors of an RC queue pair of each host beside the traffic: it sends from beyond the end
             of a region, and is brought back to RTS.
+        control_verbs_imitated: the control verbs and errors take their CPU time, but none is made. Plain siblings have
+            this (ADR 44).
         max_inline_data: messages up to this size travel inside the work request. 0 disables inlining.
         max_rd_atomic, max_dest_rd_atomic: READs and atomics in flight per queue pair, as requester and as responder.
         timeout: local ACK timeout, 4.096 us x 2^timeout.
@@ -173,6 +175,7 @@ class Workload:
     new_qps_per_second: int = field(default=0, metadata=_ADDED)
     new_ahs_per_second: int = field(default=0, metadata=_ADDED)
     qp_errors_per_second: int = field(default=0, metadata=_ADDED)
+    control_verbs_imitated: bool = field(default=False, metadata=_ADDED)
     max_inline_data: int = 0
     max_rd_atomic: int = 16
     max_dest_rd_atomic: int = 16
@@ -249,6 +252,11 @@ class Workload:
         """Payload bytes in flight in one direction, with full send queues."""
         return self.partners * self.qps * self.send_wq_depth * self.mean_message_bytes
 
+    @property
+    def makes_control_verbs(self) -> bool:
+        """Whether hosts make control verbs or errors beside the traffic."""
+        return any(_control_rates(self)) and not self.control_verbs_imitated
+
     def segments(self) -> tuple[tuple[int, ...], ...]:
         """Return the bytes of each scatter/gather entry of each work request of `turn`. Atomics have one."""
         return _segments(self.opcode, self.more_opcodes, self.messages, self.sge_count, self.sge_split)
@@ -303,6 +311,7 @@ FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
 
 CONTROL_VERBS = ("new_mrs_per_second", "new_qps_per_second", "new_ahs_per_second", "qp_errors_per_second")
 """Rates of what each host makes or breaks beside the traffic."""
+BESIDE_TRAFFIC = (*CONTROL_VERBS, "control_verbs_imitated")
 
 
 def reader(names: Sequence[str]) -> Callable[[Workload], tuple[Any, ...]]:
@@ -311,6 +320,7 @@ def reader(names: Sequence[str]) -> Callable[[Workload], tuple[Any, ...]]:
 
 
 _values = reader(FIELD_NAMES)
+_control_rates = reader(CONTROL_VERBS)
 _PLACES = {name: place for place, name in enumerate(FIELD_NAMES)}
 
 

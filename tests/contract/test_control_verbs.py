@@ -85,6 +85,35 @@ def test_each_kind_is_made_at_its_rate_while_traffic_runs(loop: Loopback) -> Non
     assert made(loop) == after, "none is made after the end"
 
 
+@pytest.mark.parametrize("loop", [{"new_mrs_per_second": 400, "control_verbs_imitated": True}], indirect=True)
+def test_imitated_verbs_are_counted_and_few_are_made(loop: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, registered = loop.resources.v.MR, []
+
+    def counted(*arguments: Any, **fields: Any) -> Any:
+        registered.append(arguments)
+        return real(*arguments, **fields)
+
+    monkeypatch.setattr(loop.resources.v, "MR", counted, raising=False)
+    began = time.monotonic()
+    verbs = begun(loop)
+    loop.serve(lambda: made(loop)[0] >= 30)
+    verbs.close()
+    assert made(loop)[0] <= 400 * (time.monotonic() - began) + 1
+    assert len(registered) == control_verbs.REHEARSALS
+
+
+@pytest.mark.parametrize("work", [lambda: time.sleep(0.02), lambda: sum(range(200_000))], ids=["sleeps", "computes"])
+def test_an_imitation_takes_the_cpu_time_and_not_the_time(work: Callable[[], None]) -> None:
+    def cpu_seconds(make: Callable[[], None]) -> float:
+        before = time.thread_time()
+        make()
+        return time.thread_time() - before
+
+    imitates = control_verbs.imitation(work)
+    own = sorted(cpu_seconds(work) for _ in range(5))
+    assert own[0] / 4 <= cpu_seconds(imitates) <= 4 * own[-1] + 0.002
+
+
 @pytest.mark.parametrize("loop", [{"new_mrs_per_second": 400}], indirect=True)
 def test_engines_share_the_rates(loop: Loopback) -> None:
     began = time.monotonic()

@@ -70,6 +70,7 @@ def workloads() -> st.SearchStrategy[Workload]:
         new_qps_per_second=st.just(0) | st.integers(1, 10**6),
         new_ahs_per_second=st.just(0) | st.integers(1, 10**6),
         qp_errors_per_second=st.just(0) | st.integers(1, 10**6),
+        control_verbs_imitated=st.booleans(),
         max_inline_data=st.integers(0, 1024),
         max_rd_atomic=st.integers(1, 255),
         max_dest_rd_atomic=st.integers(1, 255),

@@ -45,6 +45,23 @@ def test_at_an_offered_load_what_plain_traffic_in_plain_batches_lacks_is_no_loss
     assert lone.measured.count(singly) == 1
 
 
+def test_what_the_cpu_time_of_control_verbs_costs_is_no_loss() -> None:
+    busy = Mfs((Condition("new_mrs_per_second", Op.AT_LEAST, 1000),))
+    real = Mfs((*busy.conditions, Condition("control_verbs_imitated", Op.EQUAL, False)))
+    space = load_space("control-verbs")
+    making = space.base.with_(new_mrs_per_second=1000)
+    imitating = making.with_(control_verbs_imitated=True)
+    for conditions, is_normal in ((busy, True), (real, False)):
+        testbed = FakeTestbed((Planted(conditions, Symptom.LOW_THROUGHPUT, 0.5),))
+        session = SingleRunSession(testbed, MemoryStore(HEADER), space, Thresholds(), Calibration(), ListSink())
+        for _ in range(2):
+            verdict = session.judge(making).verdict
+            assert verdict is not None
+            assert verdict.is_normal is is_normal
+        assert testbed.measured.count(imitating) == 1
+        assert testbed.measured.count(plain_sibling(making, space)) == 1
+
+
 def test_a_run_needs_its_own_sibling_once_plain_batches_show_that_like_siblings_do_not_decide() -> None:
     slow = tuple(Planted(mfs, Symptom.LOW_THROUGHPUT, 0.5) for mfs in (SINGLY, MANY_SGES))
     testbed = FakeTestbed(slow)

@@ -76,6 +76,37 @@ def test_plain_batches_bound_the_throughput_at_an_offered_load_and_not_the_laten
     assert bounds.tightest(workload).bps == pytest.approx(19.9e9)
 
 
+def test_imitated_control_verbs_bound_what_real_ones_do_not_do_to_the_nic() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    making = Workload(qps=480, offered_bps=10**10, new_mrs_per_second=1000)
+    imitating = bounds.imitating(making)
+    assert imitating == making.with_(control_verbs_imitated=True)
+    assert bounds.imitating(imitating) is None
+    assert bounds.imitating(Workload()) is None
+    plain, sibling = bounds.sibling(making), bounds.sibling(imitating)
+    assert sibling == plain.with_(new_mrs_per_second=1000, control_verbs_imitated=True)
+    assert bounds.sibling(sibling) == sibling
+    early, late = Latency(2e-6, 5e-6), Latency(3e-6, 9e-6)
+    bounds.learn(plain, {"b": Bound(10e9, 2e6, "plain sibling", latency=early, victim_bps=8e9)})
+    assert (bounds.tightest(making).bps, bounds.tightest(making).victim_bps) == (10e9, 8e9)
+    bounds.learn(sibling, {"b": Bound(9.9e9, 2e6, "plain sibling", latency=late, victim_bps=5e9)})
+    bound = bounds.tightest(making)
+    assert (bound.bps, bound.victim_bps, bound.latency) == (9.9e9, 5e9, late)
+    assert bounds.tightest(plain).victim_bps == 8e9, "it makes none"
+    bounds.distrust(sibling)
+    assert bounds.tightest(making).victim_bps == 8e9
+
+
+def test_the_sibling_that_holds_up_a_victim_more_decides() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    making = Workload(offered_bps=10**10, new_mrs_per_second=1000)
+    imitating = making.with_(control_verbs_imitated=True)
+    bounds.learn(bounds.sibling(making), {"b": Bound(10e9, 2e6, "", latency=Latency(3e-6, 9e-6), victim_bps=5e9)})
+    bounds.learn(bounds.sibling(imitating), {"b": Bound(10e9, 2e6, "", latency=Latency(2e-6, 5e-6), victim_bps=8e9)})
+    assert bounds.tightest(making).victim_bps == 5e9
+    assert bounds.tightest(making).latency == Latency(3e-6, 9e-6)
+
+
 def test_no_port_delivers_more_than_it_is_offered() -> None:
     bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
     assert bounds.ceiling(Workload(offered_bps=10**10)).name == "offered load"

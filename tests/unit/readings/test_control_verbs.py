@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from collie.readings.control_verbs import notes, problems
+from collie.readings.control_verbs import most_errors_per_second, notes, problems
 from collie.readings.samples import AgentSample, EngineTotals
 from collie.workloads.workload import Workload
 
@@ -56,6 +56,16 @@ def test_each_kind_has_its_words(workload: Workload, said: str) -> None:
 )
 def test_only_what_is_missing_is_noted(mrs: float, qps: float, found: tuple[str, ...]) -> None:
     assert notes(BOTH, {"a": samples(2000, 100), "b": samples(mrs, qps)}) == found
+
+
+def test_imitated_verbs_have_their_own_words_and_no_errors() -> None:
+    errors = Workload(qp_errors_per_second=1000)
+    made = [AgentSample(at, engine=EngineTotals(0, 0, 0, {}, 0, qp_errors=int(500 * at))) for at in (10.0, 12.0)]
+    imitated = errors.with_(control_verbs_imitated=True)
+    said = "host a took the CPU time of 500 a second, not 1,000 (qp_errors_per_second)"
+    assert notes(imitated, {"a": made}) == (said,)
+    assert most_errors_per_second(errors, made) > 500
+    assert most_errors_per_second(imitated, made) == 0
 
 
 def test_a_rate_is_that_of_the_whole_window_however_long_it_is() -> None:

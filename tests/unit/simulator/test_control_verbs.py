@@ -84,3 +84,10 @@ def test_many_points_at_once_are_those_one_by_one() -> None:
     workloads = [LIGHT, REGIONS.with_(offered_bps=0), QUEUE_PAIRS.with_(offered_bps=160 * 10**9)]
     _, together = evaluate_many(VERBS, workloads).delivered_bps()
     assert list(together) == pytest.approx([evaluate(VERBS, workload).delivered_bps()[1] for workload in workloads])
+
+
+@pytest.mark.parametrize("name", CONTROL_VERBS)
+def test_imitated_verbs_are_nothing_to_the_nic(name: str) -> None:
+    making = LIGHT.with_(**{name: 500})
+    assert kept_beside(VERBS, making) != kept_beside(VERBS, LIGHT)
+    assert kept_beside(VERBS, making.with_(control_verbs_imitated=True)) == kept_beside(VERBS, LIGHT)
