@@ -95,7 +95,7 @@ class TrafficStruct(ctypes.Structure):
         ("echo_budget", c_double),
         *members(c_uint32, "queue_count cq_count pair_count sending"),
         ("control", c_int32),
-        *members(c_uint32, "waiting_count paced every echo_every echo_number echoes_out fresh busy unused"),
+        *members(c_uint32, "waiting_count paced every echo_every echo_number echoes_out fresh busy rounds_out"),
     ]
 
 

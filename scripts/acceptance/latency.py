@@ -9,7 +9,8 @@
 
 `overhead` compares the agent with one that times nothing, in turn. Without hosts it drives the fake device of the
 tests, which takes 0.4 us of the same CPU for a message, and the figure is CPU time per message. `idle` compares the
-median latency of RC messages one at a time with that of perftest, which spins, and with `-e` sleeps as the agent does.
+latency of RC messages one at a time with that of perftest, which spins, and with `-e` sleeps: the median, and of READ
+the range of 99 % over the rounds.
 `echo` compares the echoes of UC and UD with the acknowledgements of RC at the same load. `pacing` measures a full
 queue, and offers 20, 50 and 80 % of what it moved. Prints tables, asserts nothing.
 """
@@ -27,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -50,8 +51,8 @@ ROUND_TRIPS = 200
 SMALLEST = 2
 """Bytes of a message that stands for an acknowledgement, which has no payload."""
 PROGRAMS = {"READ": "ib_read_lat", "WRITE": "ib_write_lat", "SEND": "ib_send_lat"}
-# bytes, iterations, t_min, t_max, t_typical, ...
-ROW = re.compile(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)", re.MULTILINE)
+# bytes, iterations, t_min, t_max, t_typical, t_avg, t_stdev, 99 %, ...
+ROW = re.compile(r"^\s*\d+\s+\d+(?:\s+[\d.]+){2}\s+([\d.]+)(?:\s+[\d.]+){2}\s+([\d.]+)", re.MULTILINE)
 
 
 def untimed() -> Archive:
@@ -175,33 +176,51 @@ def _alternate(
 @ROUNDS
 @SECONDS
 def idle(hosts: Path, rounds: int, seconds: float) -> None:
-    """Median latency of RC messages one at a time: the agent, perftest, and perftest -e, in turn.
+    """Latency of RC messages one at a time: the agent, perftest, and perftest -e, in turn.
 
     perftest prints half of a ping-pong, and the whole READ. An acknowledgement is half of a ping-pong of 2 B.
     """
     found = read_inventory(hosts)
-    click.echo("| opcode | bytes | agent us | perftest us | -e us | agent/perftest | agent/-e |\n|-|-|-|-|-|-|-|")
+    columns = "opcode | bytes | agent us | perftest us | -e us | agent/perftest | agent/-e | 99%: agent | 99%: perftest"
+    click.echo(f"| {columns} |\n|-|-|-|-|-|-|-|-|-|")
     with two_agents(found) as agents:
         for opcode, size in itertools.product(PROGRAMS, (64, 4096, 65536)):
             workload = PLAIN | {"opcode": opcode, "messages": [size], "send_wq_depth": 1}
-            ours: list[float] = []
-            theirs: dict[str, list[float]] = {"": [], "-e": []} if opcode != "WRITE" else {"": []}  # it has no events
+            ours: list[Quantiles] = []
+            theirs: dict[str, list[Quantiles]] = (
+                {"": [], "-e": []} if opcode != "WRITE" else {"": []}
+            )  # it has no events
             for _ in range(rounds):
-                ours.append(window(agents, workload, seconds)["latencies"].quantile(0.5) / 1e3)
+                timed = window(agents, workload, seconds)["latencies"]
+                ours.append(Quantiles(*((timed.quantile(share) or 0.0) / 1e3 for share in (0.5, 0.99))))
                 for option, kept in theirs.items():
                     kept.append(_round_trip(found, opcode, size, option))
-            own, spins = median(ours), median(theirs[""])
-            sleeps = median(theirs["-e"]) if "-e" in theirs else None
+            own, spins = (median(each.typical for each in kept) for kept in (ours, theirs[""]))
+            sleeps = median(each.typical for each in theirs["-e"]) if "-e" in theirs else None
             words = [opcode, size, f"{own:.0f}", f"{spins:.0f}", f"{sleeps:.0f}" if sleeps else "-"]
             words += [f"{own / spins:.2f}", f"{own / sleeps:.2f}" if sleeps else "-"]
+            words += [_range(kept) if opcode == "READ" else "-" for kept in (ours, theirs[""])]
             click.echo(f"| {' | '.join(map(str, words))} |")
 
 
-def _round_trip(hosts: list[Host], opcode: str, size: int, option: str) -> float:
-    """Return the time of a message and of its answer that perftest prints, in us."""
+class Quantiles(NamedTuple):
+    """Microseconds within which half and 99 % of the messages complete."""
+
+    typical: float
+    p99: float
+
+
+def _range(kept: list[Quantiles]) -> str:
+    found = sorted(each.p99 for each in kept)
+    return f"{found[0]:.0f} to {found[-1]:.0f}"
+
+
+def _round_trip(hosts: list[Host], opcode: str, size: int, option: str) -> Quantiles:
+    """Return the time of a message and of its answer that perftest prints. Only medians can be added up."""
     sizes = (size,) if opcode == "READ" else (size, SMALLEST)
     words = f"{PROGRAMS[opcode]} -n {ROUND_TRIPS} -F -m 4096 -u 18 {option}"
-    return sum(perftest(hosts, f"{words} -s {each}") for each in sizes)
+    printed = [perftest(hosts, f"{words} -s {each}") for each in sizes]
+    return Quantiles(*map(sum, zip(*printed, strict=True)))
 
 
 @main.command()
@@ -225,14 +244,14 @@ def echo(hosts: Path, rounds: int, seconds: float) -> None:
             click.echo(f"| {' | '.join(map(str, words))} |")
 
 
-def perftest(hosts: list[Host], program: str) -> float:
-    """Return the typical latency that perftest prints, in us.
+def perftest(hosts: list[Host], program: str) -> Quantiles:
+    """Return the latencies that perftest prints.
 
     On an emulated CPU it now and then prints `inf`, because it cannot measure the frequency. Then it runs again.
     """
     for _ in range(5):
         if row := ROW.search(_perftest(hosts, program)):
-            return float(row.group(1))
+            return Quantiles(*map(float, row.groups()))
     raise click.ClickException(f"{program} printed no latency five times")
 
 

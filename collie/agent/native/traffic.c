@@ -156,7 +156,7 @@ struct traffic {
 	uint32_t echoes_out; /* sends of echoes that have not completed */
 	uint32_t fresh; /* the clock has been read since the last poll that found something */
 	uint32_t busy;	/* polls in a row that found something */
-	uint32_t unused;
+	uint32_t rounds_out; /* of this phase, on queues that still work */
 };
 
 /* All rounds are timed up to TIMED_PER_SECOND. Above, so few that the rate stays there, but one in MOST_EVERY. An echo
@@ -168,6 +168,9 @@ enum { MOST_EVERY_ECHO = 1024, ECHOES_PER_SECOND = 128 };
 enum { POLLS_PER_LOOK = 4 };
 /* A sleep may last this much longer than it was to. The loop polls without sleeping for so long before a round is due. */
 enum { SPIN_NANOSECONDS = 100000 };
+/* A round that is out alone is polled for: there is nothing to batch, and the event that ends a sleep would be part of its
+ * latency. With several, an emulated CPU is better left to the kernel's half of a software device. */
+enum { SPIN_ALONE_NANOSECONDS = 1000000 };
 /* A longer wait is cut to 146 years: added to the clock, it still fits 64 bits. */
 static const int64_t NEVER = INT64_MAX / 2;
 
@@ -212,12 +215,13 @@ EXPORT uint32_t collie_bucket(int64_t nanoseconds)
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
-static void end_queue(struct queue *queue)
+static void end_queue(struct traffic *t, struct queue *queue)
 {
 	if (queue->alive) {
 		queue->alive = 0;
 		queue->totals[FAILED_QPS]++;
 		if (queue->sends) {
+			t->rounds_out -= queue->outstanding;
 			queue->totals[ROUNDS_OUT] -= queue->reported;
 			queue->reported = 0;
 		}
@@ -317,7 +321,7 @@ static void post(struct traffic *t, struct queue *queue)
 		queue->next = 0;
 	if (error) {
 		count_failed_post(t, error);
-		end_queue(queue);
+		end_queue(t, queue);
 	}
 }
 
@@ -423,6 +427,7 @@ static void post_round(struct traffic *t, struct queue *queue)
 	if (is_timed(queue) && !--queue->until_posted)
 		echo = time_round(t, queue);
 	queue->outstanding++;
+	t->rounds_out++;
 	for (uint32_t n = 0; n < queue->posts; n++) {
 		totals[POSTED_BYTES] += queue->chain_bytes[queue->next];
 		totals[POSTED_MESSAGES] += queue->batch;
@@ -480,6 +485,7 @@ static int post_due(struct traffic *t)
 static void end_round(struct traffic *t, struct queue *queue)
 {
 	queue->outstanding--;
+	t->rounds_out -= queue->alive;
 	if (queue->timed && !--queue->until_completed) {
 		const struct timed *timed = &queue->timed[queue->timed_first];
 
@@ -531,7 +537,7 @@ static void failed(struct traffic *t, struct queue *queue, const struct abi_wc *
 	else
 		t->words[ERRORS + (wc->status < ERROR_WORDS ? wc->status : ERROR_WORDS - 1)]++;
 	if (!queue->shared) {
-		end_queue(queue);
+		end_queue(t, queue);
 	} else { /* the shared queue serves the other queue pairs still */
 		struct pair *pair = find_pair(t, wc->qp_num);
 
@@ -708,7 +714,7 @@ EXPORT void collie_traffic_receive_echoes(struct traffic *t, uint32_t pair, uint
 EXPORT void collie_traffic_begin(struct traffic *t)
 {
 	t->sending = 1;
-	t->paced = t->waiting_count = t->rounds = t->echo_rounds = 0;
+	t->paced = t->waiting_count = t->rounds = t->echo_rounds = t->rounds_out = 0;
 	t->every = t->echo_every = 1;
 	t->echo_budget = ECHOES;
 	t->began = t->now = t->reviewed = now();
@@ -717,6 +723,7 @@ EXPORT void collie_traffic_begin(struct traffic *t)
 
 		if (!queue->sends)
 			continue;
+		t->rounds_out += queue->alive ? queue->outstanding : 0;
 		if (queue->nanoseconds_per_byte) {
 			t->paced = 1;
 			schedule(t, queue);
@@ -792,7 +799,9 @@ EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 		}
 		t->busy = 0;
 		t->words[IDLE_POLLS]++;
-		if (idle <= SPIN_NANOSECONDS || (t->spin && now() - busy_at < t->spin)) {
+		int64_t spin = t->rounds_out == 1 && t->spin < SPIN_ALONE_NANOSECONDS ? SPIN_ALONE_NANOSECONDS : t->spin;
+
+		if (idle <= SPIN_NANOSECONDS || (spin && now() - busy_at < spin)) {
 			sched_yield(); /* on a host of few CPUs, the kernel's half of a software device needs this one */
 			continue;
 		}
