@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from typing import Dict, Mapping, Optional
 
-SOURCES = ("traffic.c", "verbs_abi.h")
+SOURCES = ("traffic.c", "nic_clock.h", "verbs_abi.h")
 OBJECT = "traffic.x86_64.so"
 SHIPPED_MACHINE = "x86_64"
 

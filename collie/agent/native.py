@@ -6,15 +6,17 @@ The arguments are those of pyverbs, so both data paths share all other code. The
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
-from ctypes import c_uint8, c_void_p
+from ctypes import c_uint8, c_uint64, c_void_p
 from functools import partial, partialmethod
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import abi
 from .abi import Enums
 from .library import Library, VerbsError
+from .nic_clock import ClockFunctions, ClockStruct
 from .verbs import Verbs
 from .work_requests import SGE, RecvWR, SendWR, post
 
@@ -159,6 +161,25 @@ class CQ(Object):
         self.library.ack_cq_events(self.address, count)
 
 
+class StampedCQ(CQ):
+    """A completion queue whose completions carry the device's time. It is polled in another way."""
+
+    def __init__(self, functions: ClockFunctions, context: Context, cqe: int, channel: CompChannel) -> None:
+        address = functions.create_cq(context.address, cqe, channel.address)
+        if not address:
+            raise VerbsError(errno.EOPNOTSUPP, "create_cq_ex: no completion queue with time stamps")
+        Object.__init__(self, context.library, address)
+        self.ops, self._functions = context.ops, functions
+
+    def poll(self, count: int) -> Tuple[int, List[abi.Wc]]:
+        """Return at most ``count`` completions."""
+        completions, stamps = (abi.Wc * count)(), (c_uint64 * count)()
+        found = self._functions.poll(self.address, count, ctypes.addressof(completions), ctypes.addressof(stamps))
+        if found < 0:
+            raise VerbsError(-found, f"start_poll: {os.strerror(-found)}")
+        return found, completions[:found]
+
+
 class SRQ(Object):
     """A shared receive queue."""
 
@@ -225,7 +246,7 @@ def _srq_init_attr(attributes: abi.SrqAttr) -> abi.SrqInitAttr:
 
 
 class NativeVerbs(Verbs):
-    """Verbs without pyverbs."""
+    """Verbs without pyverbs. Only with functions of the shared object, devices stamp completions."""
 
     e = Enums
     PyverbsError = VerbsError
@@ -235,12 +256,21 @@ class NativeVerbs(Verbs):
     GID, GlobalRoute, AHAttr = staticmethod(gid), abi.GlobalRoute, staticmethod(ah_attr)
     SGE, SendWR, RecvWR = staticmethod(SGE), SendWR, RecvWR
 
-    def __init__(self, library: Library) -> None:
-        self.library = library
+    def __init__(self, library: Library, clocks: Optional[ClockFunctions] = None) -> None:
+        self.library, self._clocks = library, clocks
+
+    def clock(self, context: Any) -> Optional[ClockStruct]:
+        """Return the clock with which a device stamps completions of ``stamped_cq``, None if there is none."""
+        return self._clocks.open(context.address) if self._clocks is not None else None
 
     def Context(self, name: str) -> Context:  # noqa: N802 - pyverbs' name
         """Open a device."""
         return Context(self.library, name)
+
+    def stamped_cq(self, context: Any, cqe: int, channel: Any) -> StampedCQ:
+        """Make a completion queue whose completions carry the time of ``clock``."""
+        assert self._clocks is not None, "they found the clock"
+        return StampedCQ(self._clocks, context, cqe, channel)
 
     def open_channel(self, context: Any) -> Tuple[Any, int]:
         """Return a completion channel and its descriptor."""

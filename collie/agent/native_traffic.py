@@ -9,11 +9,12 @@ import ctypes
 import os
 import time
 from ctypes import POINTER, c_double, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 from .abi import members
 from .echoes import PairEchoes
 from .library import Library, VerbsError
+from .nic_clock import ClockStruct, typed
 from .objects import CompletionQueue
 from .queues import NO_GENERATION, Queue, next_receive
 from .resources import ECHOES
@@ -61,7 +62,7 @@ class QueueStruct(ctypes.Structure):
 class CompletionQueueStruct(ctypes.Structure):
     """``struct completion_queue``."""
 
-    _fields_ = [("cq", c_void_p), ("channel", c_void_p), ("fd", c_int32), ("unused", c_uint32)]
+    _fields_ = [("cq", c_void_p), ("channel", c_void_p), ("fd", c_int32), ("stamped", c_uint32)]
 
 
 class PairStruct(ctypes.Structure):
@@ -89,6 +90,7 @@ class TrafficStruct(ctypes.Structure):
         ("pairs", POINTER(PairStruct)),
         ("sleepers", POINTER(PollFd)),
         ("waiting", POINTER(c_void_p)),
+        ("clock", POINTER(ClockStruct)),
         *members(c_void_p, "get_cq_event ack_cq_events"),
         *members(c_int64, "began now reviewed spin"),
         *members(c_uint64, "rounds echo_rounds"),
@@ -104,18 +106,13 @@ class TrafficObject:
 
     def __init__(self, loaded: ctypes.CDLL, library: Library) -> None:
         pointer = POINTER(TrafficStruct)
-        self.init = self._function(loaded.collie_traffic_init, None, pointer)
-        self.admit = self._function(loaded.collie_traffic_admit, None, pointer, c_uint32)
-        self.end_echoes = self._function(loaded.collie_traffic_end_echoes, None, pointer)
-        self.receive_echoes = self._function(loaded.collie_traffic_receive_echoes, None, pointer, c_uint32, c_uint32)
-        self.begin = self._function(loaded.collie_traffic_begin, None, pointer)
-        self.run = self._function(loaded.collie_traffic_run, c_int, pointer, c_int64)
+        self.init = typed(loaded.collie_traffic_init, None, pointer)
+        self.admit = typed(loaded.collie_traffic_admit, None, pointer, c_uint32)
+        self.end_echoes = typed(loaded.collie_traffic_end_echoes, None, pointer)
+        self.receive_echoes = typed(loaded.collie_traffic_receive_echoes, None, pointer, c_uint32, c_uint32)
+        self.begin = typed(loaded.collie_traffic_begin, None, pointer)
+        self.run = typed(loaded.collie_traffic_run, c_int, pointer, c_int64)
         self.library = library
-
-    @staticmethod
-    def _function(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
-        function.restype, function.argtypes = result, arguments
-        return function  # type: ignore[no-any-return]
 
 
 class NativeTraffic:
@@ -142,13 +139,14 @@ class NativeTraffic:
             words=self._base,
             queues=self._queues,
             cqs=(CompletionQueueStruct * len(cqs))(
-                *(CompletionQueueStruct(cq.cq.address, cq.channel.address, cq.fd) for cq in cqs)
+                *(CompletionQueueStruct(cq.cq.address, cq.channel.address, cq.fd, cq.clock is not None) for cq in cqs)
             ),
             pairs=(PairStruct * len(pair_words))(
                 *(PairStruct(word=self._word(word), qp_num=number) for number, word in sorted(pair_words.items()))
             ),
             sleepers=(PollFd * (len(cqs) + 1))(),
             waiting=(c_void_p * slots)(),
+            clock=next((ctypes.pointer(cq.clock) for cq in cqs if cq.clock is not None), None),
             get_cq_event=ctypes.cast(functions.library.get_cq_event, c_void_p),
             ack_cq_events=ctypes.cast(functions.library.ack_cq_events, c_void_p),
             spin=int(spin_seconds * 1e9),

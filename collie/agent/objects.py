@@ -168,14 +168,21 @@ class Buffers:
 
 
 class CompletionQueue:
-    """A completion queue with its own channel: pyverbs does not report which queue raised an event."""
+    """A completion queue with its own channel: pyverbs does not report which queue raised an event.
 
-    def __init__(self, v: Verbs, context: Any, entries: int) -> None:
+    Completions carry the time of ``clock``, the device's, unless that is None.
+    """
+
+    def __init__(self, v: Verbs, context: Any, entries: int, clock: Any = None) -> None:
+        self.clock = clock
         with step("create_comp_channel"):
             self.channel, self.fd = v.open_channel(context)
         os.set_blocking(self.fd, False)
         with closed_on_failure(self.channel), step("create_cq"):
-            self.cq = v.CQ(context, entries, None, self.channel, 0)
+            if clock is None:
+                self.cq = v.CQ(context, entries, None, self.channel, 0)
+            else:
+                self.cq = v.stamped_cq(context, entries, self.channel)
 
     def close(self) -> None:
         """Destroy queue and channel."""

@@ -14,6 +14,7 @@ from .faults import AgentFault, bad_request
 from .library import Library, VerbsError
 from .native import NativeVerbs
 from .native_traffic import NativeTraffic, TrafficObject
+from .nic_clock import ClockFunctions
 from .traffic import Traffic
 from .verbs import PyVerbs, Verbs, version
 
@@ -86,7 +87,8 @@ def load_native(library: str = "libibverbs.so.1") -> DataPath:
         loaded_library.free_device_list(loaded_library.make("get_device_list", None))
     loaded, detail = shared_object.load()
     functions = TrafficObject(loaded, loaded_library)
-    return DataPath(NATIVE, NativeVerbs(loaded_library), partial(NativeTraffic, functions), detail, paces=True)
+    verbs = NativeVerbs(loaded_library, ClockFunctions(loaded))
+    return DataPath(NATIVE, verbs, partial(NativeTraffic, functions), detail, paces=True)
 
 
 def load_pyverbs() -> DataPath:

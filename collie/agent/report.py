@@ -13,7 +13,7 @@ from .kernel_threads import DeviceThreads
 from .sampler import CounterReader, Values, host_cpu, received_packets
 
 STALLED_SECONDS = 1.0
-TIMES = ("latencies", "gaps", "open_gap")
+TIMES = ("latencies", "gaps", "open_gap", "latency_clock")
 PERIOD_SECONDS = 0.25
 
 

@@ -6,6 +6,9 @@ Rules:
 2. Requests above the device's limits are refused before any verb is called, because drivers leak when a creation fails.
 3. Queue pairs are moved to ERR and polled before destruction (``quiesce``). Otherwise rdma_rxe drains outstanding work
    in the kernel, without a way to interrupt it.
+4. Completions carry the device's time where an end times rounds and the device has it. A device that refuses such
+   completion queues, or the first queue pair on them, gets plain ones. mlx5 refuses the queue pair where it can stamp
+   the time of day alone.
 """
 
 from __future__ import annotations
@@ -159,6 +162,21 @@ class Resources:
         )
 
     def _create_pairs(self) -> None:
+        clock = self.v.clock(self.context) if any(end.requester for end in self.ends) else None
+        if clock is not None:
+            try:
+                self._create_pairs_with(clock)
+                return
+            except AgentFault:
+                if any(end.pairs for end in self.ends):
+                    raise
+            with step("destroy_cq"):
+                for cq in self.cqs:
+                    cq.close()
+            self.cqs = []
+        self._create_pairs_with(None)
+
+    def _create_pairs_with(self, clock: Any) -> None:
         ends = [end for end in self.ends for _ in range(end.qps)]
         # Unsignalled requests complete, too, when their queue pair fails, so a CQ must hold all of them.
         needs = [_entries(end) for end in ends]
@@ -166,7 +184,7 @@ class Resources:
         owner = {}
         for indices in group(needs, self.limits.max_cqe, reserve):
             wanted = sum(needs[index] for index in indices) + reserve
-            cq = CompletionQueue(self.v, self.context, min(max(wanted, 16), self.limits.max_cqe))
+            cq = CompletionQueue(self.v, self.context, min(max(wanted, 16), self.limits.max_cqe), clock)
             self.cqs.append(cq)
             owner.update(dict.fromkeys(indices, cq.cq))
         for index, end in enumerate(ends):

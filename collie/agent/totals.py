@@ -18,7 +18,9 @@ ERRORS = 10
 ERROR_WORDS = 32
 # Control verbs, which a thread beside the loop counts, and the errno of the one that failed.
 NEW_MRS, NEW_QPS, NEW_AHS, QP_ERRORS, CONTROL_ERRNO = (ERRORS + ERROR_WORDS + number for number in range(5))
-FIRST_END = CONTROL_ERRNO + 1
+# Whether the device's clock ends what is timed, else the host's does.
+NIC_CLOCK = CONTROL_ERRNO + 1
+FIRST_END = NIC_CLOCK + 1
 
 POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED_BYTES, FAILED_QPS = range(6)
 RETURNED_MESSAGES, RETURNED_BYTES = 6, 7
@@ -136,7 +138,8 @@ class RunTotals:
         """Return the timed part of a requester's totals. ``now`` is CLOCK_MONOTONIC in nanoseconds.
 
         ``gaps`` has the times in which an engine completed nothing of the flow although requests were outstanding, and
-        ``open_gap`` the longest that has not ended yet, in nanoseconds.
+        ``open_gap`` the longest that has not ended yet, in nanoseconds. ``latency_clock`` is ``nic`` if the devices of
+        all engines end their rounds, else ``host``.
         """
         begun = [
             part.words[layout.base + PROGRESS_AT]
@@ -147,6 +150,7 @@ class RunTotals:
             "latencies": self._histogram(key, LATENCIES),
             "gaps": self._histogram(key, GAPS),
             "open_gap": max(0, now - min(begun, default=now)),
+            "latency_clock": "nic" if all(part.words[NIC_CLOCK] for part, _ in self._ends[key]) else "host",
         }
 
     def _histogram(self, key: str, word: int) -> Histogram:

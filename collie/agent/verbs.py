@@ -29,6 +29,10 @@ class Verbs:
     def __getattr__(self, name: str) -> Any:  # for the type checker only
         raise AttributeError(name)
 
+    def clock(self, _context: Any) -> Any:
+        """Return the clock with which a device stamps completions of ``stamped_cq``, None if there is none."""
+        return None
+
 
 class PyVerbs(Verbs):
     """Verbs of pyverbs."""

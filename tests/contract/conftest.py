@@ -25,10 +25,10 @@ from paramiko.common import (
 from paramiko.sftp import SFTP_OK
 
 from collie.agent import facts
-from collie.agent.paths import DataPath, load_native
+from collie.agent.paths import DataPath
 from collie.agent.pulse import SILENCE_SECONDS
 from collie.inventory.hosts import Host
-from tests.support.data_paths import GID, python_path
+from tests.support.data_paths import GID, STAMPING, native_path, python_path
 from tests.support.fake_libraries import compiled
 from tests.support.forked import Forked
 
@@ -273,10 +273,10 @@ def libibverbs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled("libibverbs", tmp_path_factory.mktemp("fake"))
 
 
-@pytest.fixture(params=[load_native, python_path], ids=["native", "python"])
-def path(request: pytest.FixtureRequest, libibverbs: Path) -> DataPath:
-    make: Callable[[str], DataPath] = request.param
-    return make(str(libibverbs))
+@pytest.fixture(params=["native", "native, stamped", "python"])
+def path(request: pytest.FixtureRequest, libibverbs: Path) -> Iterator[DataPath]:
+    with native_path(str(libibverbs), STAMPING if request.param == "native, stamped" else 0) as native:
+        yield python_path(str(libibverbs)) if request.param == "python" else native
 
 
 @pytest.fixture

@@ -3,7 +3,10 @@
  * Strict where real devices are: queues have the depth they were created with (a send's slot is free once a later
  * signalled completion was polled), keys and bounds are checked, a receiver without receives holds RC up (or fails it with
  * rnr_retry 0) and drops UC and UD, objects in use cannot be destroyed, and completion queues that overflow are counted.
- * A round of work is done whenever a completion queue is polled. Several threads may call. */
+ * A round of work is done whenever a completion queue is polled. Several threads may call.
+ *
+ * A test can give the device a clock that stamps completions, with the flaws of real ones (enum feature). Such a completion
+ * queue has each function that it was made for and no other, and can only be polled through them. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "verbs_abi.h"
@@ -53,14 +57,11 @@ struct pd { struct abi_context *context; uint32_t handle; int users; };
 struct mr { struct abi_context *context; struct pd *pd; void *addr; size_t length; uint32_t handle, lkey, rkey; };
 struct channel { struct abi_context *context; int fd, refcnt; int write_fd; };
 struct cq {
-	struct abi_context *context;
-	struct channel *channel;
-	void *cq_context;
-	uint32_t handle;
-	int cqe;
+	struct abi_cq_ex ex; /* of which a plain one has the head of struct ibv_cq alone */
 	int armed, taken, acknowledged, users;
+	int stamped, polling;
 	uint32_t head, tail;
-	struct entry { struct abi_wc wc; struct qp *qp; uint64_t frees; } *entries;
+	struct entry { struct abi_wc wc; struct qp *qp; uint64_t frees, stamp; int64_t at; } *entries;
 };
 struct receive { uint64_t wr_id; int num_sge; struct sge sge[MAX_SGE]; };
 struct ring { struct receive *slots; uint32_t size, max_sge, head, tail; };
@@ -114,6 +115,59 @@ int fake_numbered(void) { return numbered; }
 /* For the test: carry out nothing while held. */
 void fake_hold(int hold) { held = hold; }
 
+/* For the test: what devices opened from now on have of a clock, and which of it does not work. */
+enum feature {
+	STAMPS = 1,	    /* it states a mask and a frequency */
+	CLOCK = 2,	    /* it has query_rt_values */
+	EXTENDED_CQ = 4,    /* it has create_cq_ex */
+	CLOCK_FAILS = 8,    /* query_rt_values fails, as where the clock is not mapped */
+	CLOCK_IN_SECONDS = 16,
+	CQ_FAILS = 32,	    /* create_cq_ex fails */
+	QP_FAILS = 64,	    /* queue pairs on such completion queues fail, as where mlx5 has the time of day alone */
+	OLD = 128,	    /* the library is older than these verbs: its size does not cover them */
+	OTHER_STAMPS = 256, /* completions are stamped with another clock */
+};
+static enum feature features;
+void fake_features(int wanted) { features = wanted; }
+
+/* For the test: the clock's mask, the frequency that the device states in kHz, by how much the true one is higher, and what
+ * it shows now. */
+static struct { uint64_t mask, khz; double khz_off; uint64_t first; int64_t since; } device_clock = { UINT64_MAX, 156250, 0, 0, 0 };
+static int64_t late, slow, clock_reads;
+
+static int64_t monotonic(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+void fake_clock(uint64_t mask, uint64_t khz, double ppm_off, uint64_t first)
+{
+	device_clock.mask = mask;
+	device_clock.khz = khz;
+	device_clock.khz_off = khz * ppm_off / 1e6;
+	device_clock.first = first;
+	device_clock.since = monotonic();
+}
+
+static uint64_t raw_clock(int64_t at)
+{
+	double ticks = (at - device_clock.since) * ((device_clock.khz + device_clock.khz_off) / 1e6);
+
+	return (device_clock.first + (uint64_t)(int64_t)ticks) & device_clock.mask;
+}
+
+/* For the test: a completion can be polled so many nanoseconds after it is there. */
+void fake_late(int64_t nanoseconds) { late = nanoseconds; }
+
+/* For the test: let the device answer so many nanoseconds after it has read its clock. */
+void fake_slow_clock(int64_t nanoseconds) { slow = nanoseconds; }
+
+/* For the test: how often the clock has been read. */
+int64_t fake_clock_reads(void) { return clock_reads; }
+
 static void *make(size_t size)
 {
 	live++;
@@ -137,11 +191,11 @@ static struct abi_wc *complete(struct cq *cq, struct qp *qp, uint64_t wr_id, int
 {
 	static struct abi_wc nowhere;
 
-	if (cq->tail - cq->head == (uint32_t)cq->cqe) {
+	if (cq->tail - cq->head == (uint32_t)cq->ex.cqe) {
 		overflows++;
 		return &nowhere;
 	}
-	struct entry *entry = &cq->entries[cq->tail++ % cq->cqe];
+	struct entry *entry = &cq->entries[cq->tail++ % cq->ex.cqe];
 
 	memset(entry, 0, sizeof(*entry));
 	entry->wc.wr_id = wr_id;
@@ -150,7 +204,10 @@ static struct abi_wc *complete(struct cq *cq, struct qp *qp, uint64_t wr_id, int
 	entry->wc.qp_num = qp->qp_num;
 	entry->qp = qp;
 	entry->frees = frees;
-	if (cq->armed && write(cq->channel->write_fd, &cq, sizeof(cq)) == sizeof(cq))
+	entry->at = cq->stamped || late ? monotonic() : 0;
+	if (cq->stamped)
+		entry->stamp = features & OTHER_STAMPS ? (uint64_t)entry->at << 20 : raw_clock(entry->at);
+	if (cq->armed && write(((struct channel *)cq->ex.channel)->write_fd, &cq, sizeof(cq)) == sizeof(cq))
 		cq->armed = 0;
 	return &entry->wc;
 }
@@ -296,23 +353,88 @@ static void work(void)
 	}
 }
 
+/* Take the next completion that can be polled, if any. */
+static struct entry *take(struct cq *cq)
+{
+	struct entry *entry = &cq->entries[cq->head % cq->ex.cqe];
+
+	if (cq->head == cq->tail || (late && monotonic() < entry->at + late))
+		return NULL;
+	cq->head++;
+	if (entry->frees && entry->qp)
+		entry->qp->freed = entry->frees;
+	return entry;
+}
+
 static int poll_cq(void *object, int count, void *out)
 {
 	LOCKED;
 	struct cq *cq = object;
 	struct abi_wc *wc = out;
+	struct entry *entry;
 	int found = 0;
 
+	if (cq->stamped)
+		return -EINVAL;
 	work();
-	for (; found < count && cq->head != cq->tail; found++) {
-		struct entry *entry = &cq->entries[cq->head++ % cq->cqe];
-
+	for (; found < count && (entry = take(cq)); found++)
 		wc[found] = entry->wc;
-		if (entry->frees && entry->qp)
-			entry->qp->freed = entry->frees;
-	}
 	return found;
 }
+
+static struct entry *polled(struct abi_cq_ex *cq)
+{
+	struct cq *polled = (struct cq *)cq;
+
+	if (!polled->polling)
+		abort();
+	return &polled->entries[(polled->head - 1) % polled->ex.cqe];
+}
+
+static int next_poll(struct abi_cq_ex *object)
+{
+	struct cq *cq = (struct cq *)object;
+	struct entry *entry = take(cq);
+
+	if (!entry)
+		return ENOENT;
+	cq->ex.wr_id = entry->wc.wr_id;
+	cq->ex.status = entry->wc.status;
+	return 0;
+}
+
+/* Holds the mutex up to end_poll if it found something, so nothing else can be called meanwhile. */
+static int start_poll(struct abi_cq_ex *object, struct abi_poll_cq_attr *attr)
+{
+	struct cq *cq = (struct cq *)object;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	pthread_mutex_lock(&mutex);
+	if (cq->polling++)
+		abort();
+	work();
+	if (!next_poll(object))
+		return 0;
+	cq->polling = 0;
+	pthread_mutex_unlock(&mutex);
+	return ENOENT;
+}
+
+static void end_poll(struct abi_cq_ex *object)
+{
+	struct cq *cq = (struct cq *)object;
+
+	if (!cq->polling--)
+		abort();
+	pthread_mutex_unlock(&mutex);
+}
+
+static uint32_t read_byte_len(struct abi_cq_ex *cq) { return polled(cq)->wc.byte_len; }
+static uint32_t read_imm_data(struct abi_cq_ex *cq) { return polled(cq)->wc.imm_data; }
+static uint32_t read_qp_num(struct abi_cq_ex *cq) { return polled(cq)->wc.qp_num; }
+static unsigned int read_wc_flags(struct abi_cq_ex *cq) { return polled(cq)->wc.wc_flags; }
+static uint64_t read_completion_ts(struct abi_cq_ex *cq) { return polled(cq)->stamp; }
 
 static int req_notify_cq(void *cq, int solicited_only)
 {
@@ -403,10 +525,78 @@ void **ibv_get_device_list(int *count)
 void ibv_free_device_list(void **list) { (void)list; }
 const char *ibv_get_device_name(void *device) { return device; }
 
+static struct cq *make_cq(struct abi_context *context, int cqe, void *user, struct channel *channel)
+{
+	if (cqe > 4096)
+		return refuse(EINVAL);
+	struct cq *cq = make(sizeof(*cq));
+
+	cq->ex.context = context;
+	cq->ex.channel = channel;
+	cq->ex.cq_context = user;
+	cq->ex.cqe = cqe;
+	cq->entries = calloc(cqe, sizeof(*cq->entries));
+	channel->refcnt++;
+	return cq;
+}
+
+static struct abi_cq_ex *create_cq_ex(struct abi_context *context, struct abi_cq_init_attr_ex *attr)
+{
+	int stamps = attr->wc_flags & ABI_WC_EX_WITH_COMPLETION_TIMESTAMP;
+
+	if (features & CQ_FAILS || attr->comp_mask || (stamps && !(features & STAMPS)))
+		return refuse(EOPNOTSUPP);
+	struct cq *cq = make_cq(context, attr->cqe, attr->cq_context, attr->channel);
+
+	if (!cq)
+		return NULL;
+	cq->stamped = 1;
+	cq->ex.start_poll = start_poll;
+	cq->ex.next_poll = next_poll;
+	cq->ex.end_poll = end_poll;
+	cq->ex.read_wc_flags = read_wc_flags;
+	cq->ex.read_byte_len = attr->wc_flags & ABI_WC_EX_WITH_BYTE_LEN ? read_byte_len : NULL;
+	cq->ex.read_imm_data = attr->wc_flags & ABI_WC_EX_WITH_IMM ? read_imm_data : NULL;
+	cq->ex.read_qp_num = attr->wc_flags & ABI_WC_EX_WITH_QP_NUM ? read_qp_num : NULL;
+	cq->ex.read_completion_ts = stamps ? read_completion_ts : NULL;
+	return &cq->ex;
+}
+
+static int query_device_ex(struct abi_context *context, const void *input, struct abi_device_attr_ex *attr, size_t size)
+{
+	(void)context;
+	if (input || size != sizeof(*attr))
+		return EINVAL;
+	memset(attr, 0, size);
+	attr->completion_timestamp_mask = features & STAMPS ? device_clock.mask : 0;
+	attr->hca_core_clock = features & STAMPS ? device_clock.khz : 0;
+	return 0;
+}
+
+static int query_rt_values(struct abi_context *context, struct abi_values_ex *values)
+{
+	(void)context;
+	if (values->comp_mask != ABI_VALUES_MASK_RAW_CLOCK)
+		return EINVAL;
+	clock_reads++;
+	if (features & CLOCK_FAILS)
+		return EOPNOTSUPP;
+	values->raw_clock.tv_sec = features & CLOCK_IN_SECONDS ? 1 : 0;
+	values->raw_clock.tv_nsec = raw_clock(monotonic());
+	usleep(slow / 1000);
+	return 0;
+}
+
 struct abi_context *ibv_open_device(void *device)
 {
-	struct abi_context *context = make(4096);
+	struct abi_verbs_context *verbs = make(sizeof(*verbs));
+	struct abi_context *context = &verbs->context;
 
+	verbs->sz = features & OLD ? 0 : sizeof(*verbs);
+	verbs->query_device_ex = query_device_ex;
+	verbs->create_cq_ex = features & EXTENDED_CQ ? create_cq_ex : NULL;
+	verbs->query_rt_values = features & CLOCK ? query_rt_values : NULL;
+	context->abi_compat = features ? ABI_EXTENDED : NULL;
 	context->device = device;
 	context->ops.poll_cq = poll_cq;
 	context->ops.req_notify_cq = req_notify_cq;
@@ -416,7 +606,7 @@ struct abi_context *ibv_open_device(void *device)
 	return context;
 }
 
-int ibv_close_device(void *context) { return end(context); }
+int ibv_close_device(void *context) { return end((char *)context - offsetof(struct abi_verbs_context, context)); }
 
 int ibv_query_device(void *context, uint32_t *attr)
 {
@@ -502,24 +692,14 @@ int ibv_destroy_comp_channel(struct channel *channel)
 struct cq *ibv_create_cq(struct abi_context *context, int cqe, void *user, struct channel *channel, int vector)
 {
 	(void)vector;
-	if (cqe > 4096)
-		return refuse(EINVAL);
-	struct cq *cq = make(sizeof(*cq));
-
-	cq->context = context;
-	cq->channel = channel;
-	cq->cq_context = user;
-	cq->cqe = cqe;
-	cq->entries = calloc(cqe, sizeof(*cq->entries));
-	channel->refcnt++;
-	return cq;
+	return make_cq(context, cqe, user, channel);
 }
 
 int ibv_destroy_cq(struct cq *cq)
 {
 	if (cq->users || cq->taken != cq->acknowledged)
 		return EBUSY;
-	cq->channel->refcnt--;
+	((struct channel *)cq->ex.channel)->refcnt--;
 	free(cq->entries);
 	return end(cq);
 }
@@ -529,7 +709,7 @@ int ibv_get_cq_event(struct channel *channel, struct cq **cq, void **context)
 	if (read(channel->fd, cq, sizeof(*cq)) != sizeof(*cq))
 		return -1;
 	(*cq)->taken++;
-	*context = (*cq)->cq_context;
+	*context = (*cq)->ex.cq_context;
 	return 0;
 }
 
@@ -565,6 +745,8 @@ struct qp *ibv_create_qp(struct pd *pd, struct qp_init_attr *attr)
 	LOCKED;
 	if (attr->cap.max_send_sge > MAX_SGE || attr->cap.max_recv_sge > MAX_SGE || attr->cap.max_inline_data > MAX_INLINE)
 		return refuse(EINVAL);
+	if (features & QP_FAILS && (attr->send_cq->stamped || attr->recv_cq->stamped))
+		return refuse(EOPNOTSUPP);
 	for (uint32_t number = 1; number < MAX; number++) {
 		if (qps[number])
 			continue;
@@ -630,8 +812,8 @@ int ibv_destroy_qp(struct qp *qp)
 	LOCKED;
 	for (struct cq *cq = qp->send_cq; cq; cq = cq == qp->recv_cq ? NULL : qp->recv_cq)
 		for (uint32_t i = cq->head; i != cq->tail; i++)
-			if (cq->entries[i % cq->cqe].qp == qp)
-				cq->entries[i % cq->cqe].qp = NULL;
+			if (cq->entries[i % cq->ex.cqe].qp == qp)
+				cq->entries[i % cq->ex.cqe].qp = NULL;
 	qps[qp->qp_num] = NULL;
 	qp->pd->users--;
 	qp->send_cq->users--;

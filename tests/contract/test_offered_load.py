@@ -7,23 +7,25 @@ is offered, and its rounds take longer.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from ctypes import CDLL
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collie.agent.paths import DataPath, load_native
+from collie.agent.paths import DataPath
 from collie.agent.resources import ECHOES
-from tests.support.data_paths import Loopback
+from tests.support.data_paths import STAMPING, Loopback, native_path
 
 BYTES = 1000
 """Of a message. At 8 Mbit/s a flow posts one of them each millisecond."""
 
 
-@pytest.fixture
-def path(libibverbs: Path) -> DataPath:
-    return load_native(str(libibverbs))
+@pytest.fixture(params=[0, STAMPING], ids=["plain", "stamped"])
+def path(request: pytest.FixtureRequest, libibverbs: Path) -> Iterator[DataPath]:
+    with native_path(str(libibverbs), request.param) as native:
+        yield native
 
 
 def timed(loop: Loopback) -> list[list[int]]:

@@ -6,7 +6,10 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ctypes import CDLL, c_double, c_int64, c_uint64
+from enum import IntFlag
 from functools import partial
 from typing import Any
 
@@ -14,7 +17,7 @@ from collie.agent.echoes import Echoes
 from collie.agent.library import Library, VerbsError
 from collie.agent.native import NativeVerbs
 from collie.agent.native_traffic import NativeTraffic
-from collie.agent.paths import DataPath
+from collie.agent.paths import DataPath, load_native
 from collie.agent.queues import build_queues
 from collie.agent.resources import End, Resources
 from collie.agent.totals import ATTENTION, RunTotals, Totals
@@ -63,6 +66,48 @@ def python_path(library: str) -> DataPath:
     return DataPath("python", NativeVerbs(Library(library)), partial(Traffic, VerbsError), "")
 
 
+class Feature(IntFlag):
+    """`enum feature` of the fake device."""
+
+    STAMPS = 1
+    CLOCK = 2
+    EXTENDED_CQ = 4
+    CLOCK_FAILS = 8
+    CLOCK_IN_SECONDS = 16
+    CQ_FAILS = 32
+    QP_FAILS = 64
+    OLD = 128
+    OTHER_STAMPS = 256
+
+
+STAMPING = Feature.STAMPS | Feature.CLOCK | Feature.EXTENDED_CQ
+"""A device whose completions carry its time."""
+
+
+def set_clock(library: CDLL, mask: int = (1 << 64) - 1, khz: int = 156_250, ppm_off: float = 0, first: int = 0) -> None:
+    """Set the fake device's clock, whose true frequency is `ppm_off` above the stated one, to `first`."""
+    library.fake_clock(c_uint64(mask), c_uint64(khz), c_double(ppm_off), c_uint64(first))
+
+
+def set_late(library: CDLL, seconds: float) -> None:
+    """Let the fake device's completions be polled only some time after they are there."""
+    library.fake_late(c_int64(int(seconds * 1e9)))
+
+
+@contextmanager
+def native_path(library: str, features: int = 0) -> Iterator[DataPath]:
+    """The loop in C, on a fake device with some features of `Feature`."""
+    loaded = CDLL(library)
+    loaded.fake_features(int(features))
+    set_clock(loaded)
+    try:
+        yield load_native(library)
+    finally:
+        loaded.fake_features(0)
+        set_late(loaded, 0)
+        loaded.fake_slow_clock(c_int64(0))
+
+
 class Loopback:
     """A flow from the device to itself, both ends in this process.
 
@@ -106,11 +151,16 @@ class Loopback:
             slots, self.resources.cqs, self.totals.words, pair_words, self.control, spin_seconds
         )
         self.echoes = Echoes(path.verbs, self.resources.pd)
-        for end, layout in zip(ends, self.totals.ends, strict=True):
-            part = UsedEnd(end, parsed, parsed.qps)
-            queues = build_queues(path.verbs, part, layout, 0)
+        self._timed = timed
+        self.begin_phase()
+
+    def begin_phase(self) -> None:
+        """Begin with new queues. No receives may be posted."""
+        for end, layout in zip(self.resources.ends, self.totals.ends, strict=True):
+            part = UsedEnd(end, end.workload, end.qps)
+            queues = build_queues(self.resources.v, part, layout, 0)
             for queue in queues.values():
-                queue.timed = queue.timed and timed
+                queue.timed = queue.timed and self._timed
             self.traffic.admit(queues)
             if isinstance(self.traffic, NativeTraffic):
                 self.traffic.admit_echoes(self.echoes.build(part))

@@ -11,7 +11,9 @@
  *    something. A paced loop reads it in each round.
  * 4. With UC and UD a completion proves only that the device took the request, so a timed round ends with immediate data,
  *    the number of its echo. The responder sends this number back. An echo can be lost, so a queue has a few places for
- *    them, and a new round takes that of the oldest. */
+ *    them, and a new round takes that of the oldest.
+ * 5. A timed round ends when the device completed it, if the device stamps completions (nic_clock.h). Else it ends when
+ *    the loop polls it, which includes the time that the loop took to come to that completion queue. */
 
 #define _GNU_SOURCE
 
@@ -23,9 +25,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "verbs_abi.h"
-
 #define EXPORT __attribute__((visibility("default")))
+
+#include "nic_clock.h"
+#include "verbs_abi.h"
 
 /* Which source this object was compiled from: what carries it looks for these bytes. */
 EXPORT const char collie_source[] = "collie-source:" SOURCE_DIGEST;
@@ -33,6 +36,7 @@ EXPORT const char collie_source[] = "collie-source:" SOURCE_DIGEST;
 /* As in totals.py. */
 enum { ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS, QUEUE_OUTSTANDING, QUEUE_LIMIT };
 enum { STRAGGLERS = 9, ERRORS, ERROR_WORDS = 32 };
+enum { NIC_CLOCK = 47 };
 enum { POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED_BYTES, FAILED_QPS };
 enum { RETURNED_MESSAGES = 6, RETURNED_BYTES, ROUNDS_OUT, PROGRESS_AT };
 enum { LATENCIES = 10, GAPS = LATENCIES + 512 };
@@ -113,7 +117,7 @@ struct completion_queue {
 	struct abi_object *cq;
 	void *channel;
 	int32_t fd;
-	uint32_t unused;
+	uint32_t stamped;
 };
 
 struct pair { /* sorted by number; only shared receive queues and echoes need it */
@@ -134,6 +138,7 @@ struct traffic {
 	struct pair *pairs;
 	struct pollfd *sleepers; /* one per completion queue, then the control descriptor */
 	struct queue **waiting; /* heap of queues with room, the one that is due first on top */
+	struct nic_clock *clock; /* of the stamped completion queues, NULL where none is */
 	int (*get_cq_event)(void *channel, void **cq, void **cq_context);
 	void (*ack_cq_events)(void *cq, unsigned int events);
 	int64_t began;
@@ -174,14 +179,6 @@ enum { SPIN_ALONE_NANOSECONDS = 1000000 };
 /* A longer wait is cut to 146 years: added to the clock, it still fits 64 bits. */
 static const int64_t NEVER = INT64_MAX / 2;
 
-static int64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 static int64_t look(struct traffic *t)
 {
 	if (!t->fresh) {
@@ -189,6 +186,30 @@ static int64_t look(struct traffic *t)
 		t->fresh = 1;
 	}
 	return t->now;
+}
+
+/* Whether the device's clock ends rounds, as the samples say. */
+static void report_clock(struct traffic *t)
+{
+	t->words[NIC_CLOCK] = t->clock && t->clock->trusted;
+}
+
+/* When the device completed what began at `since`. A stamp from before that or after the poll shows that the clock is not
+ * what it seemed to be. Then polls end rounds, up to the next phase. */
+static int64_t completed_at(struct traffic *t, const uint64_t *stamp, int64_t since)
+{
+	int64_t polled = look(t);
+
+	if (!stamp || !t->clock->trusted)
+		return polled;
+	int64_t time = converted(t->clock, *stamp), error = doubt(t->clock, time);
+
+	if (time < since - error || time > polled + error) {
+		t->clock->trusted = 0;
+		report_clock(t);
+		return polled;
+	}
+	return time < polled ? time : polled;
 }
 
 static struct pair *find_pair(const struct traffic *t, uint32_t qp_num)
@@ -254,7 +275,7 @@ static uint32_t within(double every, uint32_t most)
 	return every < 1 ? 1 : every > most ? most : every;
 }
 
-/* Time as many rounds as the rate of posting allows. */
+/* Time as many rounds as the rate of posting allows, and keep up with the device's clock. */
 static void review(struct traffic *t)
 {
 	int64_t elapsed = t->now - t->reviewed;
@@ -271,6 +292,10 @@ static void review(struct traffic *t)
 		t->echo_budget = most;
 	t->rounds = t->echo_rounds = 0;
 	t->reviewed = t->now;
+	if (t->clock) {
+		refresh_clock(t->clock);
+		report_clock(t);
+	}
 }
 
 /* The heap of queues that wait. */
@@ -482,14 +507,14 @@ static int post_due(struct traffic *t)
 	return posted;
 }
 
-static void end_round(struct traffic *t, struct queue *queue)
+static void end_round(struct traffic *t, struct queue *queue, const uint64_t *stamp)
 {
 	queue->outstanding--;
 	t->rounds_out -= queue->alive;
 	if (queue->timed && !--queue->until_completed) {
 		const struct timed *timed = &queue->timed[queue->timed_first];
 
-		queue->totals[LATENCIES + collie_bucket(look(t) - timed->since)]++;
+		queue->totals[LATENCIES + collie_bucket(completed_at(t, stamp, timed->since) - timed->since)]++;
 		queue->until_completed = timed->following;
 		queue->timed_first = (queue->timed_first + 1) % queue->limit;
 		queue->timed_count--;
@@ -579,7 +604,7 @@ static void receive_echoes(struct traffic *t, struct pair *pair, uint32_t count)
 }
 
 /* An echo was sent, or came back. One that is late for its phase finds no place that has its number. */
-static void account_echo(struct traffic *t, struct queue *queue, const struct abi_wc *wc)
+static void account_echo(struct traffic *t, struct queue *queue, const struct abi_wc *wc, const uint64_t *stamp)
 {
 	struct pair *pair = find_pair(t, wc->qp_num);
 
@@ -599,14 +624,15 @@ static void account_echo(struct traffic *t, struct queue *queue, const struct ab
 		struct echo *echo = &queue->echoes[n];
 
 		if (echo->number && echo->number == wc->imm_data) {
-			queue->totals[LATENCIES + collie_bucket(look(t) - echo->since)]++;
+			queue->totals[LATENCIES + collie_bucket(completed_at(t, stamp, echo->since) - echo->since)]++;
 			echo->number = 0;
 			break;
 		}
 	}
 }
 
-static void account(struct traffic *t, const struct abi_wc *completions, int count)
+/* Account for completions. Those of a stamped completion queue have stamps. */
+static void account(struct traffic *t, const struct abi_wc *completions, const uint64_t *stamps, int count)
 {
 	struct queue *receives[POLL_BATCH], *sends[POLL_BATCH];
 	int receive_count = 0, send_count = 0;
@@ -615,9 +641,10 @@ static void account(struct traffic *t, const struct abi_wc *completions, int cou
 		const struct abi_wc *wc = &completions[i];
 		struct queue *queue = &t->queues[wc->wr_id >> QUEUE_SHIFT & QUEUE_MASK];
 		uint32_t kind = wc->wr_id & KIND_MASK;
+		const uint64_t *stamp = stamps ? &stamps[i] : NULL;
 
 		if (kind == ECHO) {
-			account_echo(t, queue, wc);
+			account_echo(t, queue, wc, stamp);
 			continue;
 		}
 		if ((wc->wr_id >> GENERATION_SHIFT & GENERATION_MASK) != queue->generation) {
@@ -638,7 +665,7 @@ static void account(struct traffic *t, const struct abi_wc *completions, int cou
 		} else {
 			queue->bytes += wc->wr_id >> BYTES_SHIFT;
 			if (kind == SEND_END)
-				end_round(t, queue);
+				end_round(t, queue, stamp);
 		}
 		if (!queue->listed) {
 			queue->listed = 1;
@@ -717,6 +744,9 @@ EXPORT void collie_traffic_begin(struct traffic *t)
 	t->paced = t->waiting_count = t->rounds = t->echo_rounds = t->rounds_out = 0;
 	t->every = t->echo_every = 1;
 	t->echo_budget = ECHOES;
+	if (t->clock)
+		begin_clock(t->clock);
+	report_clock(t);
 	t->began = t->now = t->reviewed = now();
 	for (uint32_t i = 0; i < t->queue_count; i++) {
 		struct queue *queue = &t->queues[i];
@@ -747,11 +777,14 @@ EXPORT uint64_t collie_traffic_outstanding(const struct traffic *t)
 static int round_over_queues(struct traffic *t)
 {
 	struct abi_wc completions[POLL_BATCH];
+	uint64_t stamps[POLL_BATCH];
 	int found = 0;
 
 	for (uint32_t i = 0; i < t->cq_count; i++) {
 		struct abi_object *cq = t->cqs[i].cq;
-		int count = cq->context->ops.poll_cq(cq, POLL_BATCH, completions);
+		int stamped = t->cqs[i].stamped;
+		int count = stamped ? collie_poll_stamped((struct abi_cq_ex *)cq, POLL_BATCH, completions, stamps) :
+				      cq->context->ops.poll_cq(cq, POLL_BATCH, completions);
 
 		if (count < 0)
 			return count;
@@ -761,7 +794,7 @@ static int round_over_queues(struct traffic *t)
 		t->fresh = 0;
 		if (t->busy++ % POLLS_PER_LOOK == 0)
 			look(t);
-		account(t, completions, count);
+		account(t, completions, stamped ? stamps : NULL, count);
 	}
 	return found;
 }

@@ -22,6 +22,7 @@ from collie.agent import (
     compiler,
     histogram,
     native_traffic,
+    nic_clock,
     queues,
     resources,
     shared_object,
@@ -64,7 +65,16 @@ CM = {
 }
 HEADS = {"ibv_context", "ibv_qp", "rdma_cm_event"}
 SAME_IN_C = {"abi_wc": "ibv_wc", "abi_ops": "ibv_context_ops"}
+HEADS_IN_C = {"abi_cq_ex": "ibv_cq_ex"}
+EXTENDED = {
+    "abi_context": "ibv_context",
+    "abi_poll_cq_attr": "ibv_poll_cq_attr",
+    "abi_cq_init_attr_ex": "ibv_cq_init_attr_ex",
+    "abi_values_ex": "ibv_values_ex",
+}
 LOOP = {
+    "reading": nic_clock.ReadingStruct,
+    "nic_clock": nic_clock.ClockStruct,
     "proof": native_traffic.ProofStruct,
     "timed": native_traffic.TimedStruct,
     "queue": native_traffic.QueueStruct,
@@ -133,6 +143,40 @@ def test_structures_and_numbers_are_those_of_libibverbs(tmp_path: Path) -> None:
     numbers = {name: value for name, value in vars(abi.Enums).items() if name.startswith("IBV_")}
     lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in numbers.items()]
     assert check(tmp_path, header, *lines) == ""
+
+
+def same_members(own: str, other: str) -> Iterator[str]:
+    """The assertions that the members of a structure in `verbs_abi.h` are those of one in libibverbs."""
+    body = re.search(rf"^struct {own} \{{\n(.*?)^\}};", (NATIVE / "verbs_abi.h").read_text(), re.MULTILINE | re.DOTALL)
+    assert body is not None
+    for member in re.findall(r"(\w+)(?:\)\(.*?\)|\[\d+\])?;", body[1]):
+        if not member.startswith("unused"):
+            for what in ("offsetof(struct {}, {})", "sizeof(((struct {} *)0)->{})"):
+                same = " == ".join(what.format(name, member) for name in (own, other))
+                yield f'_Static_assert({same}, "{own}.{member}");'
+
+
+@needs_compiler
+def test_the_extended_verbs_in_c_are_those_of_libibverbs(tmp_path: Path) -> None:
+    header = "#include <infiniband/verbs.h>"
+    if check(tmp_path, header):
+        pytest.skip("infiniband/verbs.h is not installed: on Debian apt-get install libibverbs-dev")
+    lines = [line for own, other in {**EXTENDED, **HEADS_IN_C}.items() for line in same_members(own, other)]
+    for own, other in EXTENDED.items():
+        lines.append(f'_Static_assert(sizeof(struct {own}) == sizeof(struct {other}), "{own}");')
+    lines += same_members("abi_device_attr_ex", "ibv_device_attr_ex")
+    # A library of today is told the size of an earlier structure, which it accepts.
+    lines.append('_Static_assert(sizeof(struct abi_device_attr_ex) <= sizeof(struct ibv_device_attr_ex), "attr");')
+    # A member of verbs_context lies at a place before its end, because the structure grows at its head.
+    for member in ("query_rt_values", "create_cq_ex", "priv", "query_device_ex", "sz", "context"):
+        place = "sizeof(struct {0}) - offsetof(struct {0}, {1})"
+        same = " == ".join(place.format(name, member) for name in ("abi_verbs_context", "verbs_context"))
+        lines.append(f'_Static_assert({same}, "verbs_context.{member}");')
+    for name in ("WC_EX_WITH_BYTE_LEN", "WC_EX_WITH_IMM", "WC_EX_WITH_QP_NUM", "WC_EX_WITH_COMPLETION_TIMESTAMP"):
+        lines.append(f'_Static_assert((int)ABI_{name} == (int)IBV_{name}, "{name}");')
+    lines.append('_Static_assert((int)ABI_VALUES_MASK_RAW_CLOCK == (int)IBV_VALUES_MASK_RAW_CLOCK, "raw clock");')
+    lines.append('_Static_assert(ABI_EXTENDED == __VERBS_ABI_IS_EXTENDED, "abi_compat");')
+    assert check(tmp_path, header, '#include "verbs_abi.h"', *lines) == ""
 
 
 @needs_compiler
@@ -221,7 +265,7 @@ def test_an_object_for_another_machine_is_not_shipped(monkeypatch: pytest.Monkey
 @needs_compiler
 def test_source_that_does_not_compile_is_said_with_the_compilers_words() -> None:
     with pytest.raises(compiler.NotCompiled, match=r"error"):
-        compiler.compile_object({"traffic.c": b"nonsense", "verbs_abi.h": b""})
+        compiler.compile_object({**dict.fromkeys(compiler.SOURCES, b""), "traffic.c": b"nonsense"})
 
 
 def test_a_compiler_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
