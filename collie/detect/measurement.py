@@ -82,6 +82,8 @@ class Latency:
         sampled: messages that were timed.
         median_interval, p99_interval, p999_interval: 95 % intervals of the quantiles.
         stall_seconds: longest time without a completion while messages were outstanding.
+        clock: `nic` if the device's time stamps ended the latencies. `host` if the polls of the generator did, which adds
+            the time that it took to come to the completion.
     """
 
     median_seconds: float | None = None
@@ -92,6 +94,7 @@ class Latency:
     p99_interval: tuple[float, float] | None = None
     p999_interval: tuple[float, float] | None = None
     stall_seconds: float | None = None
+    clock: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

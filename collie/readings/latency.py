@@ -21,6 +21,7 @@ from collie.workloads.plan import flows
 from collie.workloads.workload import Workload
 
 _SUB_BITS = 4
+_CLOCKS = ("nic", "host")
 _FAR = 10.0
 """Deviations below the mean beyond which a binomial number has no chance worth adding."""
 _MANY = 1_000_000
@@ -151,6 +152,7 @@ def _latency(before: FlowTotals, after: FlowTotals, seconds: float) -> Latency:
         _both(timed.interval(0.99)),
         _both(timed.interval(0.999)),
         min(longest_gap, seconds),
+        after.latency_clock if after.latency_clock in _CLOCKS else None,
     )
 
 

@@ -30,6 +30,7 @@ class FlowTotals:
         latencies, gaps: histograms (`readings.latency`) of the rounds that a requester timed, and of the times in which
             nothing completed although requests were outstanding.
         open_gap: such a time that has not ended, in nanoseconds.
+        latency_clock: which clock ended the latencies, that of the device (`nic`) or of the host.
     """
 
     posted_messages: int | None
@@ -41,6 +42,7 @@ class FlowTotals:
     latencies: tuple[tuple[int, int], ...] | None = None
     gaps: tuple[tuple[int, int], ...] | None = None
     open_gap: int | None = None
+    latency_clock: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

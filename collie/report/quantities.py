@@ -88,9 +88,11 @@ def interval(found: Interval) -> str:
 
 
 def latency(measured: Latency) -> str:
-    """Format the quantiles that are known: `3.3 us median, 4.2 us for 99%, 9.8 us for 99.9%`."""
+    """Format the quantiles that are known: `3.3 us median, 4.2 us for 99%, 9.8 us for 99.9%, by the NIC's clock`."""
     values = {"median": measured.median_seconds, "for 99%": measured.p99_seconds, "for 99.9%": measured.p999_seconds}
     known = [f"{format_short_seconds(value)} {name}" for name, value in values.items() if value is not None]
+    if known and measured.clock == "nic":
+        known.append("by the NIC's clock")
     return ", ".join(known) or "unknown"
 
 

@@ -299,6 +299,7 @@ class FakeAgent:
             "latencies": [[shortest, number * count] for shortest, count in latencies] if timed else None,
             "gaps": [[1_000_000, number]] if timed else None,
             "open_gap": 0 if timed else None,
+            "latency_clock": "host" if timed else None,
         }
 
     def _send(self, message: dict[str, Any]) -> None:

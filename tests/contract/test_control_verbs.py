@@ -14,18 +14,19 @@ import pytest
 from collie.agent import control_verbs
 from collie.agent.control_verbs import ControlVerbs
 from collie.agent.faults import AgentFault
-from collie.agent.paths import DataPath, load_native
+from collie.agent.paths import DataPath
 from collie.agent.totals import NEW_QPS
 from collie.agent.workload import Workload
-from tests.support.data_paths import PATIENCE_SECONDS, Loopback
+from tests.support.data_paths import PATIENCE_SECONDS, STAMPING, Loopback, native_path
 from tests.support.forked import Forked
 
 BYTES = 1000
 
 
-@pytest.fixture
-def path(libibverbs: Path) -> DataPath:
-    return load_native(str(libibverbs))
+@pytest.fixture(params=[0, STAMPING], ids=["plain", "stamped"])
+def path(request: pytest.FixtureRequest, libibverbs: Path) -> Iterator[DataPath]:
+    with native_path(str(libibverbs), request.param) as native:
+        yield native
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
     latency = st.builds(
         Latency,
         *(readings, readings, readings, st.none() | st.integers(0, 2**40)),
-        *(intervals, intervals, intervals, readings),
+        *(intervals, intervals, intervals, readings, st.sampled_from([None, "nic", "host"])),
     )
     sample = st.builds(Sample, seconds, st.sampled_from(["a", "b"]), st.dictionaries(texts, readings, max_size=3))
     return st.builds(

@@ -164,6 +164,28 @@ def test_a_stall_is_the_longest_gap_of_the_window_ended_or_not(gaps: list[int], 
     assert latencies(Workload(), window)["a-b"].stall_seconds == pytest.approx(seconds, rel=0.07)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "clock"),
+    [
+        ("nic", "nic", "nic"),
+        ("nic", "host", "host"),
+        ("host", "host", "host"),
+        (None, None, None),
+        ("nic", "x\x1b[31m", None),
+    ],
+)
+def test_a_latency_says_which_clock_ended_it(before: str | None, after: str | None, clock: str | None) -> None:
+    """A device's clock that is found wrong within the window has ended some latencies, and polls ended the others."""
+
+    def timed(seconds: float, latency_clock: str | None) -> AgentSample:
+        made = sample(seconds, [5])
+        return replace(
+            made, flows={name: replace(end, latency_clock=latency_clock) for name, end in made.flows.items()}
+        )
+
+    assert latencies(Workload(), {"a": [timed(10.0, before), timed(12.0, after)]})["a-b"].clock == clock
+
+
 def test_a_flow_that_is_not_timed_has_no_latency() -> None:
     workload = Workload(direction=Direction.BIDIRECTIONAL)
     window = {"a": [sample(10.0, []), sample(12.0, [5])], "b": [AgentSample(1.0), AgentSample(3.0)]}

@@ -221,7 +221,12 @@ def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
     late = replace(beside, victim=Victim(27e6, 27e6, 27 * 10**6, Latency(3e-6, 9e-6)))
     text = render_measurement(replace(judged, result=replace(judged.result, measurement=late)), FAKE_CATALOG)
     assert "victim  offers 27 Mbit/s, keeps 27 Mbit/s of 27 Mbit/s alone: 0% lost" in text
-    assert "latency victim  3 us median, 9 us for 99%" in text
+    assert "latency victim  3 us median, 9 us for 99%\n" in text
+    stamped = replace(late, victim=Victim(27e6, 27e6, 27 * 10**6, Latency(3e-6, 9e-6, clock="nic")))
+    displayed = replace(judged, result=replace(judged.result, measurement=stamped))
+    assert through_json(render_measure(displayed))["measurement"]["victim"]["latency"]["clock"] == "nic"
+    text = render_measurement(displayed, FAKE_CATALOG)
+    assert "latency victim  3 us median, 9 us for 99%, by the NIC's clock\n" in text
     unknown = replace(judged, result=replace(judged.result, measurement=replace(beside, victim=Victim(27e6))))
     assert "victim  keeps unknown of 27 Mbit/s alone\n" in render_measurement(unknown, FAKE_CATALOG)
 
