@@ -82,7 +82,7 @@ class Latency:
         sampled: messages that were timed.
         median_interval, p99_interval, p999_interval: 95 % intervals of the quantiles.
         stall_seconds: longest time without a completion while messages were outstanding.
-        clock: `nic` if the device's time stamps ended the latencies. `host` if the polls of the generator did, which adds
+        clock: `nic` if time stamps of the device ended the latencies. `host` if polls of the generator did, which adds
             the time that it took to come to the completion.
     """
 
