@@ -126,6 +126,7 @@ enum feature {
 	QP_FAILS = 64,	    /* queue pairs on such completion queues fail, as where mlx5 has the time of day alone */
 	OLD = 128,	    /* the library is older than these verbs: its size does not cover them */
 	OTHER_STAMPS = 256, /* completions are stamped with another clock */
+	OLD_STAMPS = 512,   /* completions are stamped a second too early */
 };
 static enum feature features;
 void fake_features(int wanted) { features = wanted; }
@@ -206,7 +207,8 @@ static struct abi_wc *complete(struct cq *cq, struct qp *qp, uint64_t wr_id, int
 	entry->frees = frees;
 	entry->at = cq->stamped || late ? monotonic() : 0;
 	if (cq->stamped)
-		entry->stamp = features & OTHER_STAMPS ? (uint64_t)entry->at << 20 : raw_clock(entry->at);
+		entry->stamp = features & OTHER_STAMPS ? (uint64_t)entry->at << 20 :
+							 raw_clock(entry->at - (features & OLD_STAMPS ? 1000000000 : 0));
 	if (cq->armed && write(((struct channel *)cq->ex.channel)->write_fd, &cq, sizeof(cq)) == sizeof(cq))
 		cq->armed = 0;
 	return &entry->wc;

@@ -78,6 +78,7 @@ class Feature(IntFlag):
     QP_FAILS = 64
     OLD = 128
     OTHER_STAMPS = 256
+    OLD_STAMPS = 512
 
 
 STAMPING = Feature.STAMPS | Feature.CLOCK | Feature.EXTENDED_CQ
