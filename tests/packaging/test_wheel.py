@@ -40,7 +40,7 @@ def test_the_wheel_holds_content_agent_and_templates(wheel: Path) -> None:
         "collie/_content/hosts.example.yaml",
     } <= names
     assert not [name for name in names if name.startswith("tests/")]
-    assert {"collie/agent/native/traffic.c", "collie/agent/native/verbs_abi.h"} <= names
+    assert {f"collie/agent/native/{name}" for name in ("traffic.c", "nic_clock.h", "verbs_abi.h")} <= names
     # Compiled where the wheel was built, if it could be: hosts have no compiler. It is data: the wheel is for all.
     assert ("collie/agent/native/traffic.x86_64.so" in names) == (shutil.which("cc") is not None)
     assert wheel.name.endswith("-py3-none-any.whl")
