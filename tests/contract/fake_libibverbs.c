@@ -127,6 +127,7 @@ enum feature {
 	OLD = 128,	    /* the library is older than these verbs: its size does not cover them */
 	OTHER_STAMPS = 256, /* completions are stamped with another clock */
 	OLD_STAMPS = 512,   /* completions are stamped a second too early */
+	NOT_EXTENDED = 1024, /* the device's context is none of those that have more verbs before it */
 };
 static enum feature features;
 void fake_features(int wanted) { features = wanted; }
@@ -598,7 +599,7 @@ struct abi_context *ibv_open_device(void *device)
 	verbs->query_device_ex = query_device_ex;
 	verbs->create_cq_ex = features & EXTENDED_CQ ? create_cq_ex : NULL;
 	verbs->query_rt_values = features & CLOCK ? query_rt_values : NULL;
-	context->abi_compat = features ? ABI_EXTENDED : NULL;
+	context->abi_compat = features && !(features & NOT_EXTENDED) ? ABI_EXTENDED : NULL;
 	context->device = device;
 	context->ops.poll_cq = poll_cq;
 	context->ops.req_notify_cq = req_notify_cq;

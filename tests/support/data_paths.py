@@ -79,6 +79,7 @@ class Feature(IntFlag):
     OLD = 128
     OTHER_STAMPS = 256
     OLD_STAMPS = 512
+    NOT_EXTENDED = 1024
 
 
 STAMPING = Feature.STAMPS | Feature.CLOCK | Feature.EXTENDED_CQ
