@@ -108,6 +108,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "no create_cq_ex": {"features": Feature.STAMPS | Feature.CLOCK},
     "no query_rt_values": {"features": Feature.STAMPS | Feature.EXTENDED_CQ},
     "no mask": {"features": Feature.CLOCK | Feature.EXTENDED_CQ},
+    "a mask of no bits": {"features": STAMPING, "mask": 0},
     "a mask with holes": {"features": STAMPING, "mask": 0xFFFF0FFFFFFF},
     "no frequency": {"features": STAMPING, "khz": 0},
     "a clock that cannot be read": {"features": STAMPING | Feature.CLOCK_FAILS},
