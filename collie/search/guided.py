@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
-from collie.search.phases import Pick, mostly_full, on_set_up
+from collie.search.phases import Pick, first_fit, mostly_full, on_set_up
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
@@ -148,7 +149,11 @@ class Guided:
     def ask(self) -> Workload:
         """Propose a workload. Plain traffic comes first."""
         self._goal = None
-        return self._plain.pop(0) if self._plain else self._proposed(None)
+        if self._plain:
+            return self._plain.pop(0)
+        proposed = self._proposed(None)
+        assert proposed is not None, "without a set-up, everything fits"
+        return proposed
 
     def ask_on(self, set_up: SetUp) -> Workload | None:
         """Propose a workload that fits a set-up. While plain traffic is left, nothing else is proposed."""
@@ -160,18 +165,26 @@ class Guided:
             self._plain.remove(plain)
         return plain
 
-    def _proposed(self, on: SetUp | None) -> Workload:
-        fitting = [
+    def _proposed(self, on: SetUp | None) -> Workload | None:
+        served = [
             index
             for index, transport in enumerate(self._transports)
             if on is None or all(on.offers(name, value) for name, value in transport.items())
         ]
-        transport = min(fitting, key=self._turns.__getitem__)
-        self._turns[transport] += 1.0
+        for transport in sorted(served, key=self._turns.__getitem__):
+            if (proposed := self._proposed_of(transport, on)) is not None:
+                self._turns[transport] += 1.0
+                return proposed
+        return None
+
+    def _proposed_of(self, transport: int, on: SetUp | None) -> Workload | None:
+        self._goal = None
         is_start = len(self._rows) < self._starts or not self._counters
         if not is_start and self._rng.random() >= self._guide.random_share:
             self._goal = self._next_goal(transport)
-        return self._start(transport, on) if self._goal is None else self._constructed(self._goal, on)
+        goal = self._goal
+        draw = partial(self._start, transport, on) if goal is None else partial(self._constructed, goal, on)
+        return first_fit(self._space, on, draw)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn from a measurement."""

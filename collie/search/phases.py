@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from collie.workloads.dimension import Choice, Dimension
+from collie.workloads.dimension import Choice, Dimension, Vector
 from collie.workloads.setup import CAPACITIES, SetUp, made_for_all
 from collie.workloads.space import Space
 from collie.workloads.workload import Direction, Workload
@@ -14,6 +14,7 @@ from collie.workloads.workload import Direction, Workload
 Pick = Callable[[Dimension, list[Any]], Any]
 """Chooses among the values that fit a dimension (`Space.construct`)."""
 
+_DRAWS = 20
 _FULL = 0.9
 """Chance that a drawn phase uses a capacity of its set-up in full."""
 _FLOWS = {"direction": Direction.BIDIRECTIONAL, "loopback": True}
@@ -59,12 +60,28 @@ def mostly_full(draw: Pick, rng: Random) -> Pick:
     return drawn
 
 
+def first_fit(space: Space, set_up: SetUp | None, draw: Callable[[], Workload]) -> Workload | None:
+    """Return the first of several draws that fits a set-up, or None. Without a set-up, the first draw fits.
+
+    A draw that does not fit has most values of the set-up all the same. A search that went on from its set-up would
+    hardly leave them.
+    """
+    for _ in range(_DRAWS):
+        drawn = draw()
+        if set_up is None or space.misfit(drawn, set_up.made_for) is None:
+            return drawn
+    return None
+
+
 def on_set_up(set_up: SetUp | None, pick: Pick) -> Pick:
     """Return a choice among the values that a set-up offers, where it offers any."""
     if set_up is None:
         return pick
 
     def chosen(dimension: Dimension, fitting: list[Any]) -> Any:
+        if isinstance(dimension, Vector) and set_up.fixes(dimension.name):
+            sizes: tuple[int, ...] = set_up.made_for.get(dimension.name)
+            return sizes if {(size,) for size in sizes} <= set(fitting) else pick(dimension, fitting)
         offered = [value for value in fitting if set_up.offers(dimension.name, value)]
         return pick(dimension, offered or fitting)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from collie.search.phases import mostly_full, on_set_up
+from collie.search.phases import first_fit, mostly_full, on_set_up
 from collie.search.strategy import Answer
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space, drawn_uniformly
@@ -27,8 +27,8 @@ class RandomSearch:
 
     def ask_on(self, set_up: SetUp) -> Workload | None:
         """Draw a workload that fits a set-up."""
-        draw = mostly_full(drawn_uniformly(self._rng), self._rng)
-        return self._space.construct(on_set_up(set_up, draw))
+        pick = on_set_up(set_up, mostly_full(drawn_uniformly(self._rng), self._rng))
+        return first_fit(self._space, set_up, lambda: self._space.construct(pick))
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn nothing."""

@@ -45,7 +45,9 @@ TRAFFIC = frozenset((*_REQUESTS, *BESIDE_TRAFFIC, *_FLOWS, *CAPACITIES, *_PATH))
 _made = reader([name for name in FIELD_NAMES if name not in TRAFFIC])
 _path = reader(_PATH)
 _capacity = reader(CAPACITIES)
-_received = reader(["wqe_batch", "messages", "sge_count", "sge_split", "recv_wq_depth", "mrs_per_qp", "qps"])
+_RECEIVED = ("wqe_batch", "messages", "sge_count", "sge_split", "recv_wq_depth", "mrs_per_qp", "qps")
+"""Dimensions that shape the receives of a shared receive queue, which stay posted from phase to phase."""
+_received = reader(_RECEIVED)
 
 
 def changes_with(dimension: str) -> Changes:
@@ -69,15 +71,23 @@ class SetUp:
         """Return this set-up after one more phase."""
         return replace(self, before=(*self.before, workload))
 
+    def fixes(self, dimension: str) -> bool:
+        """Whether phases keep a value of the set-up because receives of its shape stay posted for all of them."""
+        return self.made_for.srq and dimension in _RECEIVED and _receives(self.made_for)
+
     def offers(self, dimension: str, value: Any) -> bool:
         """Whether a phase can have a value, as far as this dimension alone decides."""
         made = self.made_for.get(dimension)
+        if self.fixes(dimension):
+            return bool(value == made)
         if dimension in CAPACITIES:
             return bool(value <= made)
         if dimension in _PATH:
             return self.made_for.qp_type is QpType.UD or bool(value == made)
         if dimension in _FLOWS:
             return bool(value == made) or made in (True, Direction.BIDIRECTIONAL)
+        if dimension in ("opcode", "more_opcodes") and not _atomic(self.made_for):
+            return not any(opcode.is_atomic for opcode in ([value] if dimension == "opcode" else value))
         return dimension in TRAFFIC or bool(value == made)
 
     def misfit(self, workload: Workload) -> str | None:

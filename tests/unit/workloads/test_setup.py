@@ -36,6 +36,27 @@ def other_value(name: str) -> Any:
     return value + 1 if isinstance(value, int) else next(each for each in type(value) if each is not value)
 
 
+def test_a_set_up_with_a_shared_receive_queue_offers_one_shape_of_receives() -> None:
+    shared = SetUp(PLAIN.with_(srq=True, opcode=Opcode.SEND, qps=8))
+    own = SetUp(PLAIN.with_(opcode=Opcode.SEND, qps=8))
+    for name, value in (("messages", (64,)), ("wqe_batch", 2), ("qps", 4), ("recv_wq_depth", 1), ("mrs_per_qp", 1)):
+        assert own.offers(name, value), name
+        assert shared.offers(name, value) is (value == shared.made_for.get(name)), name
+    assert shared.offers("offered_bps", 10**9)
+    assert shared.offers("send_wq_depth", 1)
+    writes = SetUp(PLAIN.with_(srq=True, qps=8))
+    assert writes.offers("messages", (64,)), "it posts no receives"
+
+
+def test_a_set_up_without_access_rights_for_atomics_offers_none() -> None:
+    plain, atomic = SetUp(PLAIN), SetUp(PLAIN.with_(opcode=Opcode.FETCH_ADD))
+    for name, value in (("opcode", Opcode.CMP_SWP), ("more_opcodes", (Opcode.READ, Opcode.FETCH_ADD))):
+        assert not plain.offers(name, value)
+        assert atomic.offers(name, value)
+    assert plain.offers("opcode", Opcode.READ)
+    assert plain.offers("more_opcodes", (Opcode.READ,))
+
+
 @st.composite
 def in_agreement(draw: st.DrawFn) -> list[Workload]:
     """Workloads whose set-up dimensions are equal, and whose traffic is anything that needs the same set-up."""
