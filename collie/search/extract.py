@@ -17,8 +17,9 @@ Algorithm.
    the set are *rehearsed* on the set-up that stands.
 4. *Draw* fresh workloads inside the set. Their runs are its claim: "shows in k of n". A healthy one is evidence, too.
    Where it changes the set, the algorithm goes on at 2 and the claim is counted anew.
-5. At the limit of time the questions end. The most probable set keeps its claim if the fresh runs bear it out. An
-   anomaly that does not always show has more time, as each of its runs tells less.
+5. At the limit of time the questions end. If fresh runs refute the set then, the healthy ones are left out of it. The
+   claim of the smaller set begins anew while there is time. An anomaly that does not always show has more time, as each
+   of its runs tells less.
 
 Invariant. The finding lies inside every hypothesis. Each hypothesis has a show rate s, and a healthy run multiplies its
 odds by about 1 - s where it covers the run. So the MFS covers a healthy run only if every alternative fits worse.
@@ -84,8 +85,10 @@ _DRAWS = 20
 _NOT_RUN = 0.1
 """Share of the cost of a probe that counts when it cannot run: a device refuses in a second. Once most probes are
 refused, each counts in full, so that the limit holds."""
-_CLAIM_DRAWS = 2
-"""Limit on late runs for each fresh run of a claim, as some are inconclusive."""
+_CLAIM_DRAWS = 3
+"""Limit on late runs for each fresh run of a claim, as some are inconclusive, and others make it begin anew."""
+_LEFT_OUT = 2.0
+"""Further weight of a healthy run that refutes a claim at the limit of time: the set must not keep it as a miss."""
 _UNLIKELY = 0.1
 """Chance of so few anomalous fresh runs below which they refute the set."""
 _PER_COMPLEXITY = 0.02
@@ -152,13 +155,14 @@ class MfsExtraction:
         self._best: tuple[int, ...] = ()
         self.mfs = Mfs(())
         self.fresh: list[bool] = []
+        self._refuting: list[Workload] = []
 
     @property
     def is_over(self) -> bool:
         """Whether the set is claimed or cannot be, or the limit of time is reached."""
         if self._claimed is not None or self._spent >= self._most_runs + _CLAIM_DRAWS * self._policy.fresh_runs:
             return True
-        return self._is_late and (not self.mfs.conditions or self._is_refuted)
+        return self._is_late and (not self.mfs.conditions or (self._is_refuted and not self._can_shrink))
 
     def questions(self) -> Probes[None]:
         """Ask until the set is settled. The probes of one set-up can be its phases."""
@@ -179,6 +183,9 @@ class MfsExtraction:
         Each takes a set-up of its own, as a user's run does.
         """
         while not self.is_over and self._open is None:
+            if self._is_late and self._is_refuted:
+                self._shrink()
+                continue
             # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
             refuted = self._shows_sometimes and self._is_refuted
             if suffices(self.fresh, self._policy) and self._asked and not refuted:
@@ -187,6 +194,8 @@ class MfsExtraction:
             rest_plain, start = len(self.fresh) % 2 == 0, self._reported
             if self._around.set_up() is not None and start not in self._alone:
                 yield from self._run_alone(start)  # as a phase it may show what it does not show alone
+                if self._is_late and not self._settled:
+                    self._settle()
                 self._open = None if self._is_late else self._question()
                 continue
             drawn = drawn_inside(self.mfs, start, self._around, self._rng, self._ran, rest_plain=rest_plain)
@@ -198,11 +207,13 @@ class MfsExtraction:
             verdict = yield from self._run_alone(drawn)
             if verdict is not None and not verdict.is_inconclusive:
                 self.fresh.append(verdict.is_anomalous)
+                if not verdict.is_anomalous:
+                    self._refuting.append(drawn)
             self._open = None if self._is_late else self._question() or self._check(drawn)
 
     @property
     def _is_late(self) -> bool:
-        """Whether the limit of time is reached. Then nothing is asked, and fresh runs that are healthy end it all."""
+        """Whether the limit of time is reached. Then nothing is asked, and only fresh runs change the set."""
         return self._spent >= self._most_runs
 
     @property
@@ -223,6 +234,18 @@ class MfsExtraction:
 
         rate = self._evidence.show_rate.mean if self._shows_sometimes else 1.0 - self._around.noise.miss_rate
         return bool(self.fresh) and bool(binom.cdf(sum(self.fresh), len(self.fresh), rate) < _UNLIKELY)
+
+    @property
+    def _can_shrink(self) -> bool:
+        """Whether healthy fresh runs can be left out of the set. Of what shows only sometimes, some are healthy."""
+        return bool(self._refuting) and not self._shows_sometimes
+
+    def _shrink(self) -> None:
+        """Leave the healthy fresh runs out of the set. If that changes it, its claim begins anew."""
+        for healthy in self._refuting:
+            self._hypotheses.learn(self._candidates.candidate(healthy).point, -_LEFT_OUT)
+        self._refuting = []
+        self._settle()
 
     def _begin(self) -> Probes[None]:
         before, around = list(self._around.measured()), self._around
@@ -364,7 +387,7 @@ class MfsExtraction:
             self._best = best
             mfs = Mfs(tuple(self._evidence.limits.conditions(best, self._evidence.shown())))
             if mfs != self.mfs:  # excluding a value that another condition rules out changes nothing
-                self.mfs, self.fresh = mfs, []
+                self.mfs, self.fresh, self._refuting = mfs, [], []
 
     @property
     def _repeats(self) -> int:

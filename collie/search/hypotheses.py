@@ -52,7 +52,7 @@ class Hypotheses:
         show_rate: share of the runs inside that are anomalous. It can be set as more becomes known.
 
     `points` are the coordinates of earlier runs, shape (runs, limits). `weights` are -1 (healthy) to 1 (reproduced),
-    shape (runs).
+    and lower where one run stands for several, shape (runs).
     """
 
     def __init__(

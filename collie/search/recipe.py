@@ -114,7 +114,8 @@ class Extraction:
             finding.
         most_runs: limit on runs for one anomaly, plain siblings not counted. A phase counts as its share of the time of
             a run with a set-up of its own. It is divided by the show rate of an anomaly that does not always show.
-            Beyond it, only the claim of the set that is most probable then is finished, unless fresh runs refute it.
+            Beyond it, nothing is asked. Only the claim of the set that is most probable then is finished, and what
+            refutes it is left out.
     """
 
     repeats: Count = 1

@@ -170,22 +170,35 @@ def test_a_set_that_covers_healthy_runs_is_incomplete_at_the_limit(most: int, co
 
 
 @pytest.mark.parametrize("needs", [16, 32, 64])
-@pytest.mark.parametrize(("most", "complete"), [(6, False), (12, True)])
-def test_at_the_limit_only_the_claim_goes_on_until_a_fresh_run_is_healthy(
-    needs: int, most: int, complete: bool
-) -> None:
+@pytest.mark.parametrize(("most", "is_too_wide"), [(6, True), (12, False)])
+def test_at_the_limit_the_claim_begins_anew_without_what_refutes_it(needs: int, most: int, is_too_wide: bool) -> None:
     """After 12 runs the most probable set is the planted one. After 6 it is too wide, and a fresh run shows that."""
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, needs), Condition("qps", Op.AT_LEAST, needs)))
     found, asked = run(SPACE.base.with_(wqe_batch=128, qps=512), planted(mfs), Extraction(most_runs=most))
-    shows = [mfs.covers(late) for late in asked[most:]]
-    assert found.complete is complete
-    if complete:
+    late = asked[most:]
+    shows = [mfs.covers(workload) for workload in late]
+    assert (False in shows) is is_too_wide
+    assert not any(found.mfs.covers(workload) for workload in late if not mfs.covers(workload))
+    assert len(late) <= 3 * 9
+    assert found.complete
+    assert (found.fresh_shows, found.fresh_runs) == (9, 9)
+    assert shows[-9:] == [True] * 9
+    if not is_too_wide:
         assert set(found.mfs.conditions) == set(mfs.conditions)
-        assert shows == [True] * 9
-        assert (found.fresh_shows, found.fresh_runs) == (9, 9)
-    else:
-        assert shows[-1:] == [False]
-        assert shows.count(False) == 1
+
+
+def test_at_the_limit_no_set_is_claimed_that_fresh_runs_refute_to_the_end() -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("qps", Op.AT_LEAST, 32)))
+    start = SPACE.base.with_(wqe_batch=128, qps=512)
+    asked: list[Workload] = []
+
+    def only_before(workload: Workload) -> Verdict:
+        asked.append(workload)
+        return planted(mfs)(workload) if len(asked) <= 12 else NORMAL
+
+    found, _ = run(start, only_before, Extraction(most_runs=12))
+    assert not found.complete
+    assert len(asked) <= 12 + 3 * 9 + 1
 
 
 @pytest.mark.parametrize(("accepting", "margin", "runs"), [(1, 1.0, 2), (3, 1.0, 6), (3, 1.1, 3), (3, 2.0, 1)])
@@ -419,12 +432,14 @@ def test_a_typical_explanation_takes_few_runs_and_gives_its_confidence() -> None
     assert sorted(taken)[len(taken) // 2] <= 40
 
 
-@pytest.mark.parametrize(("cost", "complete"), [(1.0, False), (0.25, True)])
-def test_a_phase_counts_as_the_time_that_it_takes(cost: float, complete: bool) -> None:
+@pytest.mark.parametrize(("cost", "questions"), [(1.0, 4), (0.25, 13)])
+def test_a_phase_counts_as_the_time_that_it_takes(cost: float, questions: int) -> None:
+    """The finding takes a set-up of its own, and leaves three runs of the four."""
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32), Condition("qps", Op.AT_LEAST, 32)))
     start = SPACE.base.with_(wqe_batch=128, qps=512)
-    found, _ = run(start, planted(mfs), Extraction(most_runs=4), cost=lambda _workload: cost)
-    assert found.complete is complete
+    around = Surroundings(SPACE, Noise(), never, list, cost=lambda _workload: cost)
+    extraction = MfsExtraction(start, Symptom.PAUSE, Extraction(most_runs=4), around)
+    assert len(answered(extraction.questions(), planted(mfs))) == questions
 
 
 def test_what_a_device_refuses_takes_hardly_any_of_the_time() -> None:
