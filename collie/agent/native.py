@@ -246,7 +246,7 @@ def _srq_init_attr(attributes: abi.SrqAttr) -> abi.SrqInitAttr:
 
 
 class NativeVerbs(Verbs):
-    """Verbs without pyverbs. Only with functions of the shared object, devices stamp completions."""
+    """Verbs without pyverbs. Completions have time stamps only if ``clocks`` is given."""
 
     e = Enums
     PyverbsError = VerbsError

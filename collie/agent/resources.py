@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 import errno
+import sys
 import time
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional
@@ -167,9 +168,10 @@ class Resources:
             try:
                 self._create_pairs_with(clock)
                 return
-            except AgentFault:
+            except AgentFault as fault:
                 if any(end.pairs for end in self.ends):
                     raise
+                sys.stderr.write(f"completions have no time stamps: {fault.step}: {fault.message}\n")
             with step("destroy_cq"):
                 for cq in self.cqs:
                     cq.close()

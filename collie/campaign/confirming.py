@@ -169,7 +169,7 @@ class Confirmer:
         if not self._measurer.judgement.knows_bound(workload):
             await self._measurer.measuring_sibling(lane, workload)
         for _ in range(siblings):
-            await self._measurer.measuring_sibling(lane, workload)
+            await self._measurer.freshening(lane, workload)
 
     def _anomaly(self, suspicion: Suspicion, confirmation: Confirmed) -> Anomaly:
         typical = confirmation.typical

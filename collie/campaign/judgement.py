@@ -175,6 +175,15 @@ class Judgement:
         why = self._unfit[sibling] or "is slow: plain traffic of another transport is faster"
         return inconclusive(f"no bound is known: {subject} {why}")
 
+    def without_imitation(self, imitating: Workload) -> Verdict:
+        """Return the verdict on a workload whose control verbs could not be imitated."""
+        why = self._unfit[self.bounds.sibling(imitating)]
+        return inconclusive(f"no bound is known: plain traffic with imitated control verbs {why}")
+
+    def tried(self, sibling: Workload) -> bool:
+        """Whether a plain sibling has run, as a reference or not."""
+        return sibling in self._unfit
+
     def _may_be_late(self, workload: Workload, measurement: Measurement) -> bool:
         return can_be_late(workload, measurement, self._thresholds)
 

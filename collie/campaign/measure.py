@@ -6,7 +6,7 @@ The coroutines serve several pairs side by side (`lanes.py`). The blocking forms
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import cycle, islice
 
 from collie.campaign.budget import Budget, BudgetSpent
@@ -141,7 +141,14 @@ class Measurer:
     def measure_sibling(self, workload: Workload) -> None:
         """Measure the plain sibling again, for a recent bound. One run suffices if the bound is known."""
         tries = 1 if self.judgement.knows_bound(workload) else _SIBLING_TRIES
-        self._alone(self.measuring_sibling(self.lanes[0], workload, tries))
+        self._alone(self.freshening(self.lanes[0], workload, tries))
+
+    async def freshening(self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES) -> None:
+        """Measure the plain sibling again, and the one that imitates control verbs if it bounds the workload, too."""
+        await self.measuring_sibling(lane, workload, tries)
+        imitating = self._bounds.imitating(workload)
+        if imitating is not None and self._bounds.settled(imitating):
+            await self.measuring_sibling(lane, imitating, tries)
 
     def _alone(self, task: LaneTask[T]) -> T:
         (lane,) = self.lanes
@@ -344,19 +351,19 @@ class Measurer:
 
     async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         verdict = await self._by_sibling(lane, workload, measurement, purpose)
-        for other in self._other_siblings(workload, verdict):
-            if not self._bounds.settled(other):
-                await self.measuring_sibling(lane, other)
-                verdict = await self._by_sibling(lane, workload, measurement, purpose)  # brackets may no longer decide
-        return verdict
-
-    def _other_siblings(self, workload: Workload, verdict: Verdict) -> Iterator[Workload]:
-        """Yield the workloads whose siblings bound this one, too, if its verdict depends on them."""
-        if verdict.symptom is Symptom.LOW_THROUGHPUT and (plain := self._bounds.unbatched(workload)) is not None:
-            yield plain
+        plain = self._bounds.unbatched(workload)
+        if verdict.symptom is Symptom.LOW_THROUGHPUT and plain is not None and not self._bounds.settled(plain):
+            await self.measuring_sibling(lane, plain)
+            verdict = await self._by_sibling(lane, workload, measurement, purpose)  # brackets may no longer decide
+        imitating = self._bounds.imitating(workload)
         is_relative = verdict.symptom is not None and verdict.symptom.is_relative
-        if is_relative and (imitating := self._bounds.imitating(workload)) is not None:
-            yield imitating
+        if imitating is None or not is_relative or self._bounds.is_outpaced(workload):
+            return verdict
+        sibling = self._bounds.sibling(imitating)
+        if not self.judgement.tried(sibling):
+            await self.measuring_sibling(lane, imitating)
+            verdict = await self._by_sibling(lane, workload, measurement, purpose)
+        return verdict if self._bounds.is_reference(sibling) else self.judgement.without_imitation(imitating)
 
     async def _by_sibling(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         if (verdict := self.judgement.judged(workload, measurement, purpose)) is not None:

@@ -35,7 +35,7 @@ from operator import attrgetter
 from statistics import median
 from typing import Any
 
-from collie.detect.brackets import latencies_of, range_of
+from collie.detect.brackets import latencies_of, longest, range_of
 from collie.detect.links import LinkLatency
 from collie.detect.measurement import Latency
 from collie.detect.plain import curve_of, plain_workloads, remembered_siblings
@@ -78,9 +78,17 @@ class Bound:
         return f"{self.source} ({self.detail})" if self.detail else self.source
 
     def beside(self, other: Bound) -> Bound:
-        """Return this bound with the longer latency, and with what the victim keeps at least, of both."""
-        known = [bps for bps in (self.victim_bps, other.victim_bps) if bps is not None]
-        return replace(self, latency=_longer(self.latency, other.latency), victim_bps=min(known, default=None))
+        """Return this bound with the longest latency and the least that the victim keeps, of both.
+
+        Without the latency of one of them, none is known: a sibling that cannot carry its load is late.
+        """
+        latencies = [each.latency for each in (self, other) if each.latency is not None]
+        kept = [each.victim_bps for each in (self, other) if each.victim_bps is not None]
+        return replace(
+            self,
+            latency=longest(latencies) if len(latencies) == 2 else None,
+            victim_bps=min(kept, default=None),
+        )
 
     def share(self, part: float) -> Bound:
         """Return the bound of a host that gets part of a port's traffic."""
@@ -93,12 +101,6 @@ class Bound:
         """Return the lower of both values. The bound that decides bits/s gives the source and the detail."""
         named = other if other.bps < self.bps else self
         return replace(named, bps=min(self.bps, other.bps), pps=min(self.pps, other.pps), **self._of_sibling())
-
-
-def _longer(one: Latency | None, other: Latency | None) -> Latency | None:
-    if one is None or other is None:
-        return one or other
-    return max(one, other, key=attrgetter("p99_seconds"))
 
 
 Specification = Callable[[Workload], "Bound"]
@@ -287,9 +289,10 @@ class Bounds:
         """Whether `tightest` decides: the sibling is a reference, or the specification holds for outpaced traffic."""
         if self.is_outpaced(workload):
             return self._is_deep(workload)
-        return self._is_reference(self.sibling(workload))
+        return self.is_reference(self.sibling(workload))
 
-    def _is_reference(self, sibling: Workload) -> bool:
+    def is_reference(self, sibling: Workload) -> bool:
+        """Whether a sibling is measured, and not itself anomalous."""
         return sibling in self._siblings and sibling not in self._distrusted
 
     def settled(self, workload: Workload) -> bool:
@@ -307,9 +310,14 @@ class Bounds:
         runs = self._siblings[self.sibling(workload)]
         latency, victim_bps = self._latency(self.sibling(workload)), _middle(run.victim_bps for run in runs)
         reference = at_own_mtu(workload, _median(runs), runs[-1].source)
-        bound = self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
+        return self._with_imitation(
+            workload, self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
+        )
+
+    def _with_imitation(self, workload: Workload, bound: Bound) -> Bound:
+        """Return the bound on latency and on what a victim keeps that holds beside imitated control verbs, too."""
         imitating = self.imitating(workload)
-        if imitating is None or not self._is_reference(self.sibling(imitating)):
+        if imitating is None or not self.is_reference(self.sibling(imitating)):
             return bound
         return bound.beside(self.tightest(imitating))
 
@@ -394,7 +402,8 @@ class Bounds:
         def bound(latency: Latency | None) -> Bound | None:
             return None if latency is None else replace(ceiling, latency=latency)
 
-        return bound(between.low), bound(between.high)
+        low, high = bound(between.low), bound(between.high)
+        return low, None if high is None else self._with_imitation(workload, high)
 
     def curve(self, workload: Workload) -> tuple[Workload, ...]:
         """Return the plain traffic that brackets most siblings of a workload's transport. Empty if there is none."""
@@ -410,9 +419,10 @@ class Bounds:
             seen = max(self.calibration.packet_rate, self._packet_rate)
             specified = Bound(specified.bps, seen or math.inf, specified.source)
         for other in (self.unbatched(workload), self.imitating(workload)):
-            if other is not None and self._is_reference(self.sibling(other)):
+            if other is not None and self.is_reference(self.sibling(other)):
+                detail = "with imitated control verbs" if other.control_verbs_imitated else ""
                 runs = self._siblings[self.sibling(other)]
-                bound = bound.capped(at_own_mtu(workload, _median(runs), "plain sibling"))
+                bound = bound.capped(at_own_mtu(workload, _median(runs), "plain sibling", detail))
         return bound.capped(specified)
 
 

@@ -98,7 +98,7 @@ def latencies_of(own: Workload, measured: Iterable[tuple[Workload, Latency]]) ->
             lows.append(latency)
         if _is_less(own, plain) and _ROOMY * (latency.p99_seconds or 0.0) <= drained_seconds:
             highs.append(latency)
-    return LatencyRange(_extreme(max, lows), _extreme(min, highs))
+    return LatencyRange(longest(lows), _extreme(min, highs))
 
 
 def _is_less(one: Workload, other: Workload) -> bool:
@@ -115,6 +115,11 @@ def _is_less(one: Workload, other: Workload) -> bool:
 
 def _messages_per_second(plain: Workload) -> float:
     return plain.offered_bps * len(plain.messages) / (8.0 * sum(plain.messages))
+
+
+def longest(latencies: Sequence[Latency]) -> Latency | None:
+    """Return the largest of each quantile."""
+    return _extreme(max, latencies)
 
 
 def _extreme(choose: Callable[..., float], latencies: Sequence[Latency]) -> Latency | None:

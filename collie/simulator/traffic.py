@@ -172,7 +172,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload, on: SetUp | None = None
     segments = operation.send_segments + (_UD_SEGMENTS if is_ud else 0)
     outstanding = min(workload.send_wq_depth, workload.max_rd_atomic, workload.max_dest_rd_atomic)
     (far_source, gpu_source), (far_sink, gpu_sink) = _buffers(subsystem, workload)
-    made = workload.makes_control_verbs  # imitated ones take CPU time alone, of which no NIC has any
+    made = workload.makes_control_verbs  # imitated ones cost the NIC nothing
     return TrafficArrays(
         is_read=is_read,
         is_rc=is_rc,

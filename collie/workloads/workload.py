@@ -130,8 +130,8 @@ class Workload:
         new_ahs_per_second: address handles that each host creates and destroys beside the traffic.
         qp_errors_per_second: errors of an RC queue pair of each host beside the traffic: it sends from beyond the end
             of a region, and is brought back to RTS.
-        control_verbs_imitated: the control verbs and errors take their CPU time, but none is made. Plain siblings have
-            this (ADR 44).
+        control_verbs_imitated: whether hosts only use the CPU time of these verbs and errors, and make none. The second
+            plain sibling has this (ADR 44).
         max_inline_data: messages up to this size travel inside the work request. 0 disables inlining.
         max_rd_atomic, max_dest_rd_atomic: READs and atomics in flight per queue pair, as requester and as responder.
         timeout: local ACK timeout, 4.096 us x 2^timeout.

@@ -9,13 +9,14 @@ import random
 import time
 from collections.abc import Callable
 from ctypes import CDLL
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collie.agent.faults import AgentFault
 from collie.agent.objects import Buffers, CompletionQueue
-from collie.agent.paths import DataPath
+from collie.agent.paths import DataPath, load_native
 from collie.agent.pattern import GRH_BYTES
 from collie.agent.resources import Resources
 from collie.agent.totals import ATTENTION
@@ -210,6 +211,39 @@ def test_a_loop_that_need_not_poll_sleeps(path: DataPath, fake: CDLL) -> None:
     loop.serve(lambda: time.monotonic() > begin + 0.3)
     assert loop.read.health()["idle_polls"] - polls < 1000, "of a CPU that polls only, they would be 100,000"
     fake.fake_hold(0)
+    loop.close()
+
+
+def polls_while_held(loop: Loopback, fake: CDLL, times: int) -> int:
+    """Return the polls without a completion while the device holds all of them back, the most of several times."""
+    most = 0
+    for _ in range(times):
+        before = loop.requester["completed_messages"]
+        loop.serve(lambda: loop.requester["completed_messages"] > before)  # noqa: B023 - it is called at once
+        fake.fake_hold(1)
+        begin, polls = time.monotonic(), loop.read.health()["idle_polls"]
+        loop.serve(lambda: time.monotonic() > begin + 0.02)  # noqa: B023
+        most = max(most, loop.read.health()["idle_polls"] - polls)
+        fake.fake_hold(0)
+    return most
+
+
+def test_a_round_that_is_out_alone_is_polled_for(libibverbs: Path, fake: CDLL) -> None:
+    """Only the loop in C times rounds. It polls for a millisecond, so a busy machine has several chances to show it."""
+    path = load_native(str(libibverbs))
+    for qps, depth, is_alone in ((1, 1, True), (1, 2, False), (2, 1, False)):
+        loop = Loopback(path, opcode="WRITE", qps=qps, send_wq_depth=depth)
+        polls = polls_while_held(loop, fake, 20 if is_alone else 5)
+        assert (polls > 100) is is_alone
+        loop.close()
+
+
+def test_the_round_that_is_left_when_a_queue_pair_has_failed_is_polled_for(libibverbs: Path, fake: CDLL) -> None:
+    loop = Loopback(load_native(str(libibverbs)), opcode="WRITE", qps=2, send_wq_depth=1)
+    v = loop.resources.v
+    loop.resources.ends[0].pairs[0].modify(v.QPAttr(qp_state=v.e.IBV_QPS_ERR), v.e.IBV_QP_STATE)
+    loop.serve(lambda: loop.requester["failed_qps"] == 1)
+    assert polls_while_held(loop, fake, 20) > 100
     loop.close()
 
 

@@ -77,7 +77,7 @@ struct abi_poll_cq_attr {
 	uint32_t comp_mask;
 };
 
-/* Head of struct ibv_cq_ex, of which each member that reads is set where the queue was made for it. */
+/* Head of struct ibv_cq_ex. A function that reads is set only if the queue was made with its flag. */
 struct abi_cq_ex {
 	struct abi_context *context;
 	void *channel;

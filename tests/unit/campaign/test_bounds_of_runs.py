@@ -62,6 +62,22 @@ def test_what_the_cpu_time_of_control_verbs_costs_is_no_loss() -> None:
         assert testbed.measured.count(plain_sibling(making, space)) == 1
 
 
+def test_without_a_sound_imitation_no_bound_is_known_and_it_is_not_tried_again() -> None:
+    busy = Mfs((Condition("new_mrs_per_second", Op.AT_LEAST, 1000),))
+    imitated = Mfs((Condition("control_verbs_imitated", Op.EQUAL, True),))
+    space = load_space("control-verbs")
+    making = space.base.with_(new_mrs_per_second=1000)
+    planted = (Planted(imitated, Symptom.PAUSE, 0.5), Planted(busy, Symptom.LOW_THROUGHPUT, 0.5))
+    testbed = FakeTestbed(planted)
+    session = SingleRunSession(testbed, MemoryStore(HEADER), space, Thresholds(), Calibration(), ListSink())
+    for _ in range(2):
+        verdict = session.judge(making).verdict
+        assert verdict is not None
+        assert verdict.is_inconclusive
+        assert "no bound is known: plain traffic with imitated control verbs is itself anomalous" in verdict.reason
+    assert testbed.measured.count(making.with_(control_verbs_imitated=True)) == 3
+
+
 def test_a_run_needs_its_own_sibling_once_plain_batches_show_that_like_siblings_do_not_decide() -> None:
     slow = tuple(Planted(mfs, Symptom.LOW_THROUGHPUT, 0.5) for mfs in (SINGLY, MANY_SGES))
     testbed = FakeTestbed(slow)

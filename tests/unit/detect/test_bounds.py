@@ -97,6 +97,53 @@ def test_imitated_control_verbs_bound_what_real_ones_do_not_do_to_the_nic() -> N
     assert bounds.tightest(making).victim_bps == 8e9
 
 
+@pytest.mark.parametrize(
+    ("own", "imitated", "bound"),
+    [
+        (Latency(2e-6, 5e-6, 9e-6), Latency(3e-6, 4e-6, 8e-6), Latency(3e-6, 5e-6, 9e-6)),
+        (Latency(2e-6, None), Latency(3e-6, 4e-6), Latency(3e-6, 4e-6)),
+        (Latency(2e-6, None), Latency(1e-6, None), Latency(2e-6, None)),
+        (Latency(2e-6, 5e-6), None, None),
+        (None, Latency(3e-6, 4e-6), None),
+    ],
+)
+def test_the_longest_of_each_quantile_bounds_latency_if_both_siblings_have_one(
+    own: Latency | None, imitated: Latency | None, bound: Latency | None
+) -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    making = Workload(offered_bps=10**10, new_mrs_per_second=1000)
+    imitating = making.with_(control_verbs_imitated=True)
+    bounds.learn(bounds.sibling(making), {"b": Bound(10e9, 2e6, "", latency=own)})
+    bounds.learn(bounds.sibling(imitating), {"b": Bound(10e9, 2e6, "", latency=imitated)})
+    assert bounds.tightest(making).latency == bound
+
+
+def test_no_latency_is_wrong_where_imitated_verbs_keep_plain_traffic_from_its_load() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    making = Workload(offered_bps=10**10, new_mrs_per_second=1000)
+    late = Latency(3e-3, 9e-3)
+    bounds.learn(bounds.sibling(making), {"b": Bound(10e9, 2e6, "", latency=Latency(2e-6, 5e-6))})
+    imitating = making.with_(control_verbs_imitated=True)
+    bounds.learn(bounds.sibling(imitating), {"b": Bound(5e9, 1e6, "", latency=late)})
+    assert bounds.tightest(making).latency is None
+    assert bounds.tightest(making).name == "plain sibling (with imitated control verbs)"
+
+
+def test_like_traffic_bounds_latency_only_up_to_that_beside_imitated_verbs() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    making = Workload(offered_bps=10**10, new_mrs_per_second=1000)
+    more = Workload(offered_bps=2 * 10**10)
+    bounds.learn(bounds.sibling(more), {"b": Bound(20e9, 4e6, "", latency=Latency(2e-6, 5e-6))})
+    _, high = bounds.latency_bracket(making)
+    assert high is not None
+    assert high.latency == Latency(2e-6, 5e-6)
+    imitating = making.with_(control_verbs_imitated=True)
+    bounds.learn(bounds.sibling(imitating), {"b": Bound(10e9, 2e6, "", latency=Latency(3e-6, 9e-6))})
+    _, high = bounds.latency_bracket(making)
+    assert high is not None
+    assert high.latency == Latency(3e-6, 9e-6)
+
+
 def test_the_sibling_that_holds_up_a_victim_more_decides() -> None:
     bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
     making = Workload(offered_bps=10**10, new_mrs_per_second=1000)
