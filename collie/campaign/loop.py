@@ -26,17 +26,18 @@ Rules.
 
 Invariant. Seed and recorded results determine the next step. So a killed campaign is resumed by replaying its record.
 
-Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes these runs.
+Worked example. `collie search --subsystem F --seed 5 --budget 120runs` makes these runs.
 
     run       purpose    result
-    1-17      search     plain traffic of six transports on three set-ups, and its siblings (7-9, 14-15): normal
-    18-25     search     six random phases of UD: one suspicion. The bounds of the others need two siblings
-    26-28     confirm    three of three confirm, as so early nothing is known of strays: a1
-    29-38     search     eight random phases of RC, and two siblings: two suspicions
-    39-44     confirm    three of three each: a2, a3
-    45-69     extract    three explanations need the rest of the budget. Phases of few set-ups ask about a1
-    70-105    claim      five fresh runs inside its set (85, 90, 94, 98, 102), each with questions on its set-up
-    106-120   extract    questions about a2 and their siblings. The budget ends before it is complete
+    1-15      search     plain traffic of six transports on two set-ups, and its siblings (7-9, 14-15): normal
+    16-27     search     eight phases of UD, and four siblings on one set-up: one suspicion
+    28-30     confirm    three of three confirm, as so early nothing is known of strays: a1
+    31-42     search     one workload of RC, eight phases of another set-up, and three siblings: one suspicion
+    43-44     repeat     one of the later phases alone: it is normal there, too
+    45-47     confirm    three of three: a2
+    48-73     extract    two explanations need the rest of the budget. Phases of few set-ups ask about a1
+    74-94     claim      five fresh runs inside its set (74, 79, 83, 87, 91), each with questions on its set-up
+    95-120    extract    questions about a2. The budget ends before it is complete
 """
 
 from __future__ import annotations
