@@ -26,7 +26,7 @@ from collie.workloads.application import reached
 from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.reference import FixStatus, ReferenceAnomaly
 from collie.workloads.setup import Changes, changes_with
-from collie.workloads.workload import CONTROL_VERBS, FIELD_NAMES, Memory, Opcode, QpType
+from collie.workloads.workload import BESIDE_TRAFFIC, FIELD_NAMES, Memory, Opcode, QpType
 
 SPACES = available(ContentKind.SPACE)
 REFERENCES = load_references("nsdi22")
@@ -127,7 +127,7 @@ def test_soft_roce_varies_everything_that_the_driver_honours() -> None:
         "memory",
         "peer_memory",
         "offered_bps",  # the agent keeps send queues full
-        *CONTROL_VERBS,  # they are for neighbours
+        *BESIDE_TRAFFIC,  # it is for neighbours
         "huge_pages",  # the machines keep none, and who gives them some may add the dimension
     }
 

@@ -18,8 +18,8 @@ from tests.support.extractions import DIMENSIONS, NORMAL, SHOWS, SPACE, planted,
 
 
 def most_runs(policy: Extraction) -> int:
-    """The limit with a late claim, half of whose runs can be inconclusive."""
-    return policy.most_runs + 2 * policy.fresh_runs
+    """The limit with a late claim, two thirds of whose runs can be inconclusive, or of claims that began anew."""
+    return policy.most_runs + 3 * policy.fresh_runs
 
 
 @st.composite
