@@ -108,7 +108,8 @@ class Agent(Loop):
         ends = parse_flows("prepare", fields["flows"], fields["workload"])
         device, port = fields["device"], fields.get("port", 1)
         qps = {key: end["qps"] for key, end in ends.items()}
-        engines = Engines(self._make_engine, qps, fields.get("processes", 1))
+        apart = [key for key, end in ends.items() if end["apart"]]
+        engines = Engines(self._make_engine, qps, fields.get("processes", 1), apart)
         self._engine_pids += engines.pids
         self._last_device = device
         netdev = facts.gid_netdev(device, port, fields["gid_index"])

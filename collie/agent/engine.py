@@ -34,23 +34,23 @@ LATE_SECONDS = 0.5
 SPIN_SECONDS = 100e-6
 
 
-def _counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
+def _counted_by(workload: Workload, requester: bool, uniform: bool) -> Optional[str]:
     """Return how this end counts delivered payload, or None if it does not.
 
-    ``alone`` says that all flows have this workload. Otherwise received packets cannot be attributed to a flow.
+    ``uniform`` says that all flows of the host have this workload. Otherwise received packets are of no known flow.
     """
     brought = workload.opcodes - FETCHING
     if brought and brought <= RECEIVING:
         return None if requester else "responder_completions"
     if workload.qp_type == "RC":
         return "requester_completions" if requester else None
-    return None if requester or not alone else "responder_packets"
+    return None if requester or not uniform else "responder_packets"
 
 
-def _plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
+def _plan(workload: Workload, requester: bool, uniform: bool) -> Dict[str, Any]:
     payload, messages = payload_per_packet(workload)
     return {
-        "counted_by": _counted_by(workload, requester, alone),
+        "counted_by": _counted_by(workload, requester, uniform),
         "returns": requester and workload.mixed,
         "rounds_in_queue": fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every),
         "payload_per_packet": payload,
@@ -193,11 +193,10 @@ class Engine:
         if command["verify"]:
             for part in parts:
                 part.fill()
-        alone = len({part.workload for part in parts}) == 1
         return {
             "flows": {
                 part.end.key: {
-                    **_plan(part.workload, part.end.requester, alone),
+                    **_plan(part.workload, part.end.requester, command["uniform"]),
                     "timed": self.path.paces and part.timed,
                 }
                 for part in parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import select
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Collection, Dict, List, Optional
 
 from .child import EngineProcess
 from .faults import bad_request, from_errno
@@ -17,20 +17,26 @@ KILL_SECONDS = 2.0
 
 
 class Engines:
-    """Engines that share the queue pairs of every flow."""
+    """Engines that share the queue pairs of every flow, but for those flows that have an engine of their own."""
 
     def __init__(
-        self, make_engine: Callable[[Dict[str, int]], EngineProcess], qps: Dict[str, int], processes: int = 1
+        self,
+        make_engine: Callable[[Dict[str, int]], EngineProcess],
+        qps: Dict[str, int],
+        processes: int = 1,
+        apart: Collection[str] = (),
     ) -> None:
-        """Fork ``processes`` engines for the ends ``qps`` (flow key: queue pairs).
+        """Fork ``processes`` engines for the ends ``qps`` (flow key: queue pairs), and one for those ``apart``.
 
         Raises:
             AgentFault: ``bad_request`` for fewer queue pairs than engines, ``setup`` for a failed fork.
         """
-        if processes > max(qps.values(), default=1):
-            raise bad_request(f"prepare: {processes} processes for {max(qps.values())} queue pairs per flow at most")
-        self.ends = qps
-        self._shares = self._used = shares(qps, processes)
+        shared = [count for key, count in qps.items() if key not in apart]
+        if shared and processes > max(shared):
+            raise bad_request(f"prepare: {processes} processes for {max(shared)} queue pairs per flow at most")
+        self.ends, self._apart = qps, apart
+        self._processes = processes
+        self._shares = self._used = shares(qps, processes, apart)
         self.members: List[EngineProcess] = []
         self._first_to_end: Optional[int] = None
         self._killed = False
@@ -41,7 +47,8 @@ class Engines:
             self.kill()
             number, code = len(self.members) + 1, error.errno or errno.EAGAIN
             raise from_errno("fork", code, f"engine {number} of {len(self._shares)}") from error
-        self.totals = RunTotals([member.totals for member in self.members])
+        totals = [member.totals for member in self.members]
+        self.totals = RunTotals(totals, totals[:-1] if apart else totals)
         self._do = ""
         self._replies: Dict[int, Dict[str, Any]] = {}
 
@@ -64,7 +71,8 @@ class Engines:
     def send(self, command: Dict[str, Any]) -> None:
         """Send each engine its part of a command."""
         if command["do"] == "phase":
-            self._used = shares({end["key"]: end["qps"] for end in command["ends"]}, len(self.members))
+            used = {end["key"]: end["qps"] for end in command["ends"]}
+            self._used = shares(used, self._processes, self._apart)
         divided = divide(command, self._shares if command["do"] == "connect" else self._used)
         self._do, self._replies = command["do"], {}
         for number, member in enumerate(self.members):

@@ -57,7 +57,7 @@ FIELDS: Dict[str, Dict[str, Tuple[Any, bool]]] = {
     "fingerprint": {"device": (str, True), "port": (int, False)},
     "bye": {},
 }
-FLOW_FIELDS = frozenset({"flow", "role", "qps", "peer", "workload"})
+FLOW_FIELDS = frozenset({"flow", "role", "qps", "peer", "workload", "apart"})
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,13 @@ def _check_seconds(name: str, value: Any, place: str = "") -> None:
 
 
 def parse_flows(do: str, flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-    """Return the ends that a request lists, by key: ``key``, ``role``, ``qps`` and an unchecked ``workload``."""
+    """Return the ends that a request lists, by key: ``key``, ``role``, ``qps``, ``apart``, unchecked ``workload``."""
     ends: Dict[str, Dict[str, Any]] = {}
     if not 1 <= len(flows) <= MAX_ENDS:
         raise bad_request(f"{do}: flows must list 1 to {MAX_ENDS} ends")
     for entry in flows:
         if not isinstance(entry, dict) or set(entry) - FLOW_FIELDS:
-            raise bad_request(f"{do}: fields of a flow are flow, role, qps, peer and workload")
+            raise bad_request(f"{do}: fields of a flow are flow, role, qps, peer, workload and apart")
         workload = entry.get("workload", default)
         if not isinstance(workload, dict):
             raise bad_request(f"{do}: the workload of a flow is not an object")
@@ -136,8 +136,11 @@ def parse_flows(do: str, flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[
             raise bad_request(f"{do}: a flow needs a name without '/' and the role requester or responder")
         if type(qps) is not int or not 1 <= qps <= MAX_QPS:
             raise bad_request(f"{do}: qps of a flow must be 1 to {MAX_QPS}")
+        apart = entry.get("apart", False)
+        if type(apart) is not bool:
+            raise bad_request(f"{do}: apart of a flow must be true or false")
         key = f"{flow}/{role}"
         if key in ends:
             raise bad_request(f"{do}: {key} is listed twice")
-        ends[key] = {"key": key, "role": role, "qps": qps, "workload": workload}
+        ends[key] = {"key": key, "role": role, "qps": qps, "workload": workload, "apart": apart}
     return ends

@@ -1,7 +1,7 @@
 """Divides the commands of a run over its engines and joins their replies. Pure.
 
 1. Engine *p* has the same share of a flow at both ends. Its queue pair *i* connects to queue pair *i* of engine *p* on
-   the other host. The first engines take the remainder.
+   the other host. The first engines take the remainder. One more engine has the whole of the flows that are *apart*.
 2. A joint endpoint lists the endpoints of all engines that have a share.
 3. A phase with fewer queue pairs divides these in the same way, so each engine uses the first ones of its share. An
    engine without any has nothing to do. The others know how many share the phase.
@@ -10,48 +10,57 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Collection, Dict, List, Mapping, Sequence
 
 from .faults import bad_request
 
 Reply = Dict[str, Any]
 
 
-def shares(qps: Dict[str, int], processes: int) -> List[Dict[str, int]]:
-    """Return each engine's queue pairs by end."""
+def shares(qps: Mapping[str, int], processes: int, apart: Collection[str] = ()) -> List[Dict[str, int]]:
+    """Return each engine's queue pairs by end: of ``processes`` engines, then of the one for the ends ``apart``.
+
+    There are no engines to share what is not there, so a host may have the last one alone.
+    """
+    shared = {key: count for key, count in qps.items() if key not in apart}
     parts = [
-        {key: count // processes + (number < count % processes) for key, count in qps.items()}
-        for number in range(processes)
+        {key: count // processes + (number < count % processes) for key, count in shared.items()}
+        for number in range(processes if shared or not apart else 0)
     ]
-    return [{key: count for key, count in part.items() if count} for part in parts]
+    parts = [{key: count for key, count in part.items() if count} for part in parts]
+    return parts + ([{key: count for key, count in qps.items() if key in apart}] if apart else [])
 
 
 def divide(command: Dict[str, Any], parts: Sequence[Dict[str, int]]) -> List[Dict[str, Any]]:
     """Return the command of each engine."""
     if command["do"] == "prepare":
-        return [_prepare(command, part, len(parts)) for part in parts]
+        return [{**command, "ends": _ends(command, part), "processes": _sharing(part, parts)} for part in parts]
     if command["do"] == "phase":
-        busy = sum(bool(part) for part in parts)
-        return [{**command, "ends": _ends(command, part), "engines": busy} for part in parts]
+        uniform = all(end["workload"] == command["ends"][0]["workload"] for end in command["ends"])
+        return [
+            {**command, "ends": _ends(command, part), "engines": _sharing(part, parts), "uniform": uniform}
+            for part in parts
+        ]
     if command["do"] == "connect":
         peers = command["peers"]
         return [
-            {**command, "peers": {key: _endpoint(key, peers[key], number) for key in part}}
+            {**command, "peers": {key: _endpoint(key, peers[key], parts[:number]) for key in part}}
             for number, part in enumerate(parts)
         ]
     return [command] * len(parts)
 
 
-def _prepare(command: Dict[str, Any], part: Dict[str, int], processes: int) -> Dict[str, Any]:
-    return {**command, "ends": _ends(command, part), "processes": processes}
+def _sharing(part: Dict[str, int], parts: Sequence[Dict[str, int]]) -> int:
+    """Return how many engines share the flows of one. Those that share any share the one with most queue pairs."""
+    return sum(not part.keys().isdisjoint(other) for other in parts)
 
 
 def _ends(command: Dict[str, Any], part: Dict[str, int]) -> List[Dict[str, Any]]:
     return [{**end, "qps": part[end["key"]], "flow_qps": end["qps"]} for end in command["ends"] if end["key"] in part]
 
 
-def _endpoint(key: str, peer: Dict[str, Any], number: int) -> Dict[str, Any]:
-    engines = peer["engines"]
+def _endpoint(key: str, peer: Dict[str, Any], before: Sequence[Dict[str, int]]) -> Dict[str, Any]:
+    engines, number = peer["engines"], sum(key in part for part in before)
     if number >= len(engines):
         raise bad_request(f"connect: engine {number + 1} has queue pairs of {key}, its peer has none")
     if not isinstance(engines[number], dict):
@@ -89,17 +98,21 @@ def _named(reply: Reply, name: str) -> Reply:
 
 
 def _prepared(replies: Sequence[Reply]) -> Reply:
-    first = replies[0]["flows"]  # the first engine has queue pairs of every flow
-    buffers = {key: [reply["flows"][key]["buffers"] for reply in replies if key in reply["flows"]] for key in first}
+    keys = _keys(replies)
+    buffers = {key: [reply["flows"][key]["buffers"] for reply in replies if key in reply["flows"]] for key in keys}
     endpoints = {
-        key: {"engines": [reply["endpoints"][key] for reply in replies if key in reply["endpoints"]]} for key in first
+        key: {"engines": [reply["endpoints"][key] for reply in replies if key in reply["endpoints"]]} for key in keys
     }
-    return {"endpoints": endpoints, "flows": {key: {"buffers": buffers[key]} for key in first}}
+    return {"endpoints": endpoints, "flows": {key: {"buffers": buffers[key]} for key in keys}}
+
+
+def _keys(replies: Sequence[Reply]) -> List[str]:
+    return list(dict.fromkeys(key for reply in replies for key in reply["flows"]))
 
 
 def _verified(replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:
     flows: Dict[str, Any] = {}
-    for key in replies[0]["flows"]:
+    for key in _keys(replies):
         flows[key], first_qp = None, 0
         for number, part in enumerate(parts):
             found = replies[number]["flows"].get(key)

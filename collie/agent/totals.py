@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 from operator import add
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .histogram import BUCKETS, Histogram, sparse
 from .verbs import WC_STATUS
@@ -58,13 +58,15 @@ class Totals:
         self.words[first:] = memoryview(bytes(8 * (len(self.words) - first))).cast("Q")
 
 
-_HEALTH = {
+_LOOP = {
     "iterations": ITERATIONS,
     "idle_polls": IDLE_POLLS,
     "queue_empty": QUEUE_EMPTY,
     "queue_outstanding": QUEUE_OUTSTANDING,
     "queue_limit": QUEUE_LIMIT,
     "posts": POSTS,
+}
+_EVENTS = {
     "stragglers": STRAGGLERS,
     "flushed": FLUSHED,
     "post_errors": POST_ERRORS,
@@ -88,8 +90,12 @@ _END = {
 class RunTotals:
     """Sums over the engines of a run, for the queue pairs that its phase uses."""
 
-    def __init__(self, parts: Sequence[Totals]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Sequence[Totals], sharing: Optional[Sequence[Totals]] = None) -> None:
+        """Add up ``parts``. Figures of the loop are those of the engines ``sharing`` the flows, by default of all.
+
+        The engine of a flow that is apart is mostly idle, and would hide that the others are busy.
+        """
+        self._parts, self._sharing = parts, parts if sharing is None else sharing
         self._ends: Dict[str, List[Tuple[Totals, EndLayout]]] = {}
         self.use([{layout.key: layout.qps for layout in part.ends} for part in parts])
 
@@ -115,8 +121,9 @@ class RunTotals:
             if count:
                 errors[WC_STATUS[status] if status < len(WC_STATUS) else f"status {status}"] = count
         failed = max(part.words[CONTROL_ERRNO] for part in self._parts)
-        sums = {name: self._sum(word) for name, word in _HEALTH.items()}
-        return {**sums, "control_verb_errno": failed, "errors": errors}
+        loop = {name: sum(part.words[word] for part in self._sharing) for name, word in _LOOP.items()}
+        events = {name: self._sum(word) for name, word in _EVENTS.items()}
+        return {**loop, **events, "control_verb_errno": failed, "errors": errors}
 
     def _sum(self, word: int) -> int:
         return sum(part.words[word] for part in self._parts)

@@ -312,8 +312,8 @@ class Measurer:
             record = await self._run(lane, sibling, "sibling", on)
             result = record.result
             verdict = self.judgement.unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
-            of_one_level = self._thresholds.loss_of is Loss.OF_WORKLOAD
-            why = unfit(result, verdict, of_one_level=of_one_level)
+            beside_victim = self._thresholds.loss_of is Loss.OF_VICTIM
+            why = unfit(result, verdict, beside_victim=beside_victim)
             self.judgement.tried_sibling(sibling, why)
             if isinstance(result, Unsupported | HostLost):
                 return

@@ -24,15 +24,18 @@ class SickPlain(NamedTuple):
     lane: Lane
 
 
-def unfit(result: RunResult, unbounded: Verdict | None, *, of_one_level: bool = True) -> str:
+def unfit(result: RunResult, unbounded: Verdict | None, *, beside_victim: bool = False) -> str:
     """Return why a run is no reference, as a clause without a subject, or an empty string.
 
-    `unbounded` is the verdict on the run without a bound. A victim is compared by its mean, which needs no level.
+    `unbounded` is the verdict on the run without a bound. A victim is compared by its mean, which needs no level. But
+    beside a plain sibling that posts less than it should, a victim keeps too much.
     """
     match result:
+        case Measured(measurement) if beside_victim and not measurement.health.driven:
+            return f"could not be driven: {measurement.health.reason}"
         case Measured(measurement) if unbounded is not None:
             if unbounded.is_normal:
-                return "" if measurement.stable or not of_one_level else "did not hold one level"
+                return "" if measurement.stable or beside_victim else "did not hold one level"
             word = "is itself anomalous" if unbounded.is_anomalous else "was inconclusive"
             return f"{word}: {unbounded.reason}"
         case SetupFailed(cause, detail):

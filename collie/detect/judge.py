@@ -7,7 +7,8 @@ to rejected messages is therefore an RNR storm.
 2. Problems that void the run come next, because no later check could rely on it.
 3. Pause and completion errors count even when the generator was slow.
 4. Other symptoms need a run that the generator could drive. A host short of CPU posts receives late, answers late and
-   serves its queue pairs unevenly, through no fault of the device.
+   serves its queue pairs unevenly, through no fault of the device. A victim has a loop of its own, so its symptoms only
+   need a host whose CPU no other process took.
 5. Low throughput also needs a stable window, or a best moment that is too far below the bound.
 6. Latency comes last. It has a right value only where a load is offered, and where both the workload and its plain
    sibling carry that load. With full send queues, or beyond capacity, it only tells the length of the queues.
@@ -160,7 +161,8 @@ class _Run:
 
     def concluded(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float) -> Verdict:
         health = self.measurement.health
-        if not health.driven:
+        # A workload that posts less than it should does a victim less harm, and its loop is not the victim's.
+        if health.starved if symptom.is_of_victim else not health.driven:
             return inconclusive(f"{text}, but the generator could not drive it: {health.reason}")
         return self.anomalous(symptom, text, severity, host, margin)
 

@@ -55,6 +55,7 @@ class GeneratorHealth:
         queue_fill_ratio: lowest fill level of a send queue at a refill, 0 for a queue that holds one round.
         pacing_error_ratio: largest difference of a flow between what it posted and its offered load, as a share of the
             latter.
+        starved: whether other processes took the CPU. Then the run tells nothing about a victim, either.
     """
 
     driven: bool = True
@@ -69,6 +70,7 @@ class GeneratorHealth:
     data_path: str | None = None
     queue_fill_ratio: float | None = None
     pacing_error_ratio: float | None = None
+    starved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,8 @@ class FlowPlan:
         ends = self.ends(endpoint.role)
         if len(ends) > MAX_ENDS:
             raise MissingCapability(f"host {endpoint.host.name} has no room for a victim beside so many flows")
-        victim = {"workload": _for_agent(self._victim.workload, endpoint)} if self._victim else {}
+        # With an engine of its own, the victim loses nothing to the loop of the workload.
+        victim = {"workload": _for_agent(self._victim.workload, endpoint), "apart": True} if self._victim else {}
         return {
             "workload": _for_agent(self._workload, endpoint),
             "flows": [{"flow": flow, "role": end} | (victim if flow == VICTIM else {}) for flow, end, _ in ends],

@@ -18,11 +18,14 @@ from collie.workloads.workload import Workload
 QPS_PER_PROCESS = 64
 
 
-def processes(workload: Workload, hosts: Iterable[tuple[Host, HostInfo, RdmaPort]]) -> int:
+def processes(
+    workload: Workload, hosts: Iterable[tuple[Host, HostInfo, RdmaPort]], *, beside_victim: bool = False
+) -> int:
     """Return the number of processes per host, the smallest that any host allows.
 
     The hosts file can set it. Otherwise there is one for every `QPS_PER_PROCESS` queue pairs, at most one per CPU of
-    the NIC's NUMA node. Devices share their node's CPUs. Queue pairs that share a receive queue have one process.
+    the NIC's NUMA node. Devices share their node's CPUs, and a victim takes one for its own process. Queue pairs that
+    share a receive queue have one process.
     """
     if workload.srq:
         return 1
@@ -30,7 +33,8 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostInfo, RdmaPort
     wanted = ceil(workload.qps / QPS_PER_PROCESS)
     endpoints = Tally((host.machine, port.numa_nodes[:1]) for host, _, port in hosts)
     allowed = (
-        host.processes or min(wanted, max_processes(host, info, port) // endpoints[host.machine, port.numa_nodes[:1]])
+        host.processes
+        or min(wanted, max_processes(host, info, port) // endpoints[host.machine, port.numa_nodes[:1]] - beside_victim)
         for host, info, port in hosts
     )
     return max(1, min(workload.qps, MAX_PROCESSES, *allowed))

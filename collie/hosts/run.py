@@ -81,7 +81,8 @@ class OpenSetUp:
         self._endpoints = {endpoint.role: endpoint for endpoint in endpoints}
         self._executor = executor
         self._clients = {endpoint.role: endpoint.session.client_under_way() for endpoint in endpoints}
-        self._processes = processes(made_for, [endpoint.described for endpoint in endpoints])
+        described = [endpoint.described for endpoint in endpoints]
+        self._processes = processes(made_for, described, beside_victim=victim is not None)
         self._plan = FlowPlan(made_for, victim)
         self._requests = {role: self._request(endpoint) for role, endpoint in self._endpoints.items()}
 

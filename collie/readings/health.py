@@ -78,10 +78,11 @@ def generator_health(
         for role, samples in window.items()
     }
     all_hosts = activities.values()
+    starved = {role: _why_starved(activity, software=software) for role, activity in activities.items()}
     reasons = [
         f"host {role}: {reason}"
         for role, activity in activities.items()
-        if (reason := _why_starved(activity, software=software) or _why_slow(activity, workload))
+        if (reason := starved[role] or _why_slow(activity, workload))
     ]
     return GeneratorHealth(
         driven=not reasons,
@@ -96,6 +97,7 @@ def generator_health(
         data_path=", ".join(sorted({a.data_path for a in all_hosts if a.data_path})) or None,
         queue_fill_ratio=min(_known(a.queue_fill_ratio for a in all_hosts), default=None),
         pacing_error_ratio=max(_known(a.pacing_error_ratio for a in all_hosts), default=None),
+        starved=any(starved.values()),
     )
 
 
@@ -124,8 +126,6 @@ def _activity(
     keys = [f"{flow.name}/requester" for flow in plan if flow.requester == role]
     posted = sum(_posted(samples[-1], key) - _posted(samples[0], key) for key in keys)
     rounds = posted / (workload.wqe_batch * workload.signal_every)
-    # The engine counts all send queues. A victim's rounds hold one request.
-    rounds += _posted(samples[-1], victim.REQUESTER) - _posted(samples[0], victim.REQUESTER)
     empty = min(1.0, (last.queue_empty - first.queue_empty) / rounds) if rounds > 0 else None
     limit = last.queue_limit - first.queue_limit
     fill = (last.queue_outstanding - first.queue_outstanding) / limit if limit > 0 else None

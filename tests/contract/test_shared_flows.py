@@ -6,6 +6,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,27 @@ def test_engines_that_share_a_flow_count_every_message_of_it_once(
     assert run.engines.totals.health()["errors"] == {}
     found = [end for end in run.ask("verify", completed={})["flows"].values() if end is not None]
     assert all(end["wrong_bytes"] == 0 for end in found)
+    run.close()
+
+
+@pytest.mark.parametrize(
+    "workload", [{"opcode": "WRITE"}, {"opcode": "SEND", "srq": True}, {"opcode": "SEND", "qp_type": "UD"}]
+)
+def test_a_victim_has_an_engine_of_its_own(fork: Callable[..., Forked], workload: dict[str, Any]) -> None:
+    processes = 1 if workload.get("srq") else 2
+    run = fork(processes, victim=True, **workload)
+    assert len(run.engines.pids) == processes + 1
+    engines = {key: len(place["engines"]) for key, place in run.prepared["endpoints"].items()}
+    assert [*engines.values()] == [processes, processes, 1, 1]
+    run.start()
+    victim = partial(run.engines.totals.end, "victim/requester")
+    run.wait(lambda: run.requester["qp_messages"]["min"] >= 200 and victim()["completed_messages"] >= 200)
+    assert run.ask("stop", drain_seconds=PATIENCE_SECONDS)["drained"]
+    assert run.requester["posted_messages"] == run.requester["completed_messages"]
+    assert run.engines.totals.health()["errors"] == {}
+    checked = {key: end for key, end in run.ask("verify", completed={})["flows"].items() if end is not None}
+    assert {key.split("/")[0] for key in checked} == {"a-a", "victim"}
+    assert all(end["checked_bytes"] and not end["wrong_bytes"] for end in checked.values())
     run.close()
 
 

@@ -1,4 +1,4 @@
-"""A flow from the fake device to itself, in engine processes that share its queue pairs."""
+"""A flow from the fake device to itself, in engine processes that share its queue pairs, and a victim in another."""
 
 from __future__ import annotations
 
@@ -14,32 +14,46 @@ from collie.agent.paths import NATIVE, DataPath, DataPaths
 from collie.agent.pulse import SILENCE_SECONDS, Pulse
 from tests.support.data_paths import PATIENCE_SECONDS
 
+PEER_ROLE = {"requester": "responder", "responder": "requester"}
+PLAIN = {"qp_type": "RC", "opcode": "WRITE", "messages": [65536], "qps": 1, "send_wq_depth": 16, "mtu": 4096}
+
 
 class Forked:
     """The flow in engine processes that share its queue pairs, told what to do as the resident agent tells them."""
 
     def __init__(
-        self, path: DataPath, processes: int, silence_seconds: float = SILENCE_SECONDS, **workload: Any
+        self,
+        path: DataPath,
+        processes: int,
+        silence_seconds: float = SILENCE_SECONDS,
+        *,
+        victim: bool = False,
+        **workload: Any,
     ) -> None:
         fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
         paths = DataPaths()
         paths.usable[NATIVE] = path
-        roles = {f"a-a/{role}": role for role in ("requester", "responder")}
+        ends = [{"key": f"a-a/{role}", "role": role, "qps": fields["qps"], "workload": fields} for role in PEER_ROLE]
+        beside = [f"victim/{role}" for role in PEER_ROLE] if victim else []
+        ends += [{"key": key, "role": key.split("/")[1], "qps": 1, "workload": PLAIN} for key in beside]
         self.pulse = Pulse()
         make_engine = partial(EngineProcess, paths, pulse=self.pulse, silence_seconds=silence_seconds)
-        self.engines = Engines(make_engine, dict.fromkeys(roles, fields["qps"]), processes)
-        ends = [{"key": key, "role": role, "qps": fields["qps"], "workload": fields} for key, role in roles.items()]
+        self.engines = Engines(make_engine, {end["key"]: end["qps"] for end in ends}, processes, beside)
         where = {"device": "fake0", "port": 1, "gid_index": 0, "data_path": None}
         self.ends = ends
         self.prepared = self.ask("prepare", ends=ends, **where)
         if self.prepared["ok"]:
             endpoints = self.prepared["endpoints"]
-            peers = dict(zip(endpoints, reversed(endpoints.values()), strict=True))
+            flow_and_role = (key.split("/") for key in endpoints)
+            peers = {f"{flow}/{role}": endpoints[f"{flow}/{PEER_ROLE[role]}"] for flow, role in flow_and_role}
             assert self.ask("connect", peers=peers, seconds=1.0)["ok"]
 
     def start(self, **workload: Any) -> None:
         """Begin a phase, of the set-up's own workload with changes."""
-        ends = [{**end, "workload": {**end["workload"], **workload}} for end in self.ends]
+        ends = [
+            {**end, "workload": {**end["workload"], **workload}} if end["key"].startswith("a-a/") else end
+            for end in self.ends
+        ]
         ends = [{**end, "qps": end["workload"]["qps"]} for end in ends]
         begun = self.ask("phase", ends=ends, verify=True)
         assert begun["ok"], begun

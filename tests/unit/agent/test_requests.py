@@ -31,7 +31,15 @@ def test_a_flow_may_have_a_workload_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     "flows",
-    [[], FLOWS * 2, [{"flow": "a/b", "role": "requester"}], [{"flow": "a", "role": "sender"}], [{"flow": "a"}], ["a"]],
+    [
+        [],
+        FLOWS * 2,
+        [{"flow": "a/b", "role": "requester"}],
+        [{"flow": "a", "role": "sender"}],
+        [{"flow": "a"}],
+        ["a"],
+        [{**FLOWS[0], "apart": 1}],
+    ],
 )
 def test_impossible_flows_are_refused(flows: list[Any]) -> None:
     with pytest.raises(AgentFault):

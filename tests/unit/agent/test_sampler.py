@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,8 +206,8 @@ def totals_of(run: report.Run, number: int = 0) -> totals.Totals:
     return run.engines.members[number].totals
 
 
-def run_of(ends: dict[str, int], plans: dict[str, Any], processes: int = 1) -> report.Run:
-    run = report.Run(Engines(StillEngine, ends, processes), "rxe0", 1, None)  # type: ignore[arg-type]
+def run_of(ends: dict[str, int], plans: dict[str, Any], processes: int = 1, apart: Sequence[str] = ()) -> report.Run:
+    run = report.Run(Engines(StillEngine, ends, processes, apart), "rxe0", 1, None)  # type: ignore[arg-type]
     run.plans, run.state = plans, "running"
     return run
 
@@ -246,6 +247,18 @@ def test_a_flow_that_engines_share_is_the_sum_of_their_parts_and_its_spread_that
     health = run.health()
     assert health["errors"] == {"RNR retry exceeded": 4}
     assert (health["cpu_seconds"], health["cpu_user_seconds"], health["wait_seconds"]) == (3.0, 1.0, 0.25)
+
+
+def test_the_idle_loop_of_a_victim_does_not_make_the_others_look_idle() -> None:
+    run = run_of({"a-b/requester": 2, "victim/requester": 1}, {}, processes=2, apart=["victim/requester"])
+    for number in range(3):
+        part = totals_of(run, number)
+        part.words[totals.ITERATIONS] = 10
+        part.words[totals.IDLE_POLLS] = 9 * (number == 2)
+        part.words[totals.POST_ERRORS] = 1
+    health = run.health()
+    assert (health["iterations"], health["idle_polls"]) == (20, 0)
+    assert (health["post_errors"], health["cpu_seconds"]) == (3, 4.5)
 
 
 def test_times_of_a_flow_are_those_of_all_engines() -> None:

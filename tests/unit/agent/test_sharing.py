@@ -27,10 +27,50 @@ def test_each_engine_uses_the_first_queue_pairs_of_its_share_in_a_phase() -> Non
     for used in range(1, 8):
         for part, whole in zip(shares({"a-b/requester": used}, 3), made, strict=True):
             assert part.get("a-b/requester", 0) <= whole["a-b/requester"]
-    ends = [{"key": "a-b/requester", "qps": 2, "role": "requester"}]
+    ends = [{"key": "a-b/requester", "qps": 2, "role": "requester", "workload": {}}]
     commands = divide({"do": "phase", "ends": ends, "verify": True}, shares({"a-b/requester": 2}, 3))
     assert [[end["qps"] for end in command["ends"]] for command in commands] == [[1], [1], []]
     assert all(end["flow_qps"] == 2 for command in commands for end in command["ends"])
+
+
+VICTIM = "victim/requester"
+
+
+@pytest.mark.parametrize("used", [7, 2])
+def test_what_is_apart_has_one_engine_for_itself(used: int) -> None:
+    qps = {"a-b/requester": used, VICTIM: 1}
+    parts = shares(qps, 3, [VICTIM])
+    assert len(parts) == 4
+    assert parts[-1] == {VICTIM: 1}
+    assert not any(VICTIM in part for part in parts[:-1])
+    workloads = [{"qp_type": "UC"}, {"qp_type": "RC"}]
+    ends = [{"key": key, "qps": count, "workload": each} for (key, count), each in zip(qps.items(), workloads)]  # noqa: B905
+    busy = min(used, 3)
+    commands = divide({"do": "phase", "ends": ends}, parts)
+    assert [command["engines"] for command in commands] == [busy] * busy + [0] * (3 - busy) + [1]
+    assert not any(command["uniform"] for command in commands), "packets of a port are not those of one of its flows"
+    assert [each["processes"] for each in divide({"do": "prepare", "ends": ends}, parts)][:busy] == [busy] * busy
+
+
+def test_a_flow_that_is_apart_connects_to_the_last_engine_of_its_peer() -> None:
+    parts = shares({"a-b/requester": 2, VICTIM: 1}, 2, [VICTIM])
+    prepared = [
+        {
+            "ok": True,
+            "endpoints": {key: {"pid": number} for key in part},
+            "flows": {key: {"buffers": 0} for key in part},
+        }
+        for number, part in enumerate(parts)
+    ]
+    endpoints = join("prepare", prepared, parts)["endpoints"]
+    assert endpoints == {"a-b/requester": {"engines": [{"pid": 0}, {"pid": 1}]}, VICTIM: {"engines": [{"pid": 2}]}}
+    told = divide({"do": "connect", "peers": endpoints}, parts)
+    assert [command["peers"] for command in told] == [reply["endpoints"] for reply in prepared]
+
+
+def test_a_host_may_have_the_victim_alone() -> None:
+    """With rails it runs between the other ports, of which the workload uses none."""
+    assert shares({VICTIM: 1}, 4, [VICTIM]) == [{VICTIM: 1}]
 
 
 def test_a_phase_is_at_rest_when_every_engine_is() -> None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from collie.campaign.siblings import delivered
+from collie.campaign.siblings import delivered, unfit
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, Calibration
 from collie.detect.judge import can_be_late, judge
 from collie.detect.measurement import GeneratorHealth, Latency, Measurement, Victim
 from collie.detect.symptom import Symptom, Verdict
 from collie.detect.thresholds import Loss, Thresholds
+from collie.ports import Measured
 from collie.workloads.workload import Workload
 from tests.support.measurements import LINE, ONE_WAY, measurement
 
@@ -69,11 +70,26 @@ def test_without_a_bound_nothing_is_lost() -> None:
         measurement(),
         beside(None),
         beside(1e9, measurement(problems=("the link changed",))),
-        beside(1e9, measurement(health=GeneratorHealth(driven=False, reason="no CPU"))),
+        beside(1e9, measurement(health=GeneratorHealth(driven=False, reason="no CPU", starved=True))),
     ],
 )
 def test_a_victim_that_no_sound_run_measured_decides_nothing(found: Measurement) -> None:
     assert verdict(found, 60e9).is_inconclusive
+
+
+def test_a_workload_that_posts_less_than_it_should_may_cost_a_victim_all_the_same() -> None:
+    slow = measurement(health=GeneratorHealth(driven=False, reason="the posted load was 20% off"))
+    assert verdict(beside(1e9, slow), 60e9).symptom is Symptom.VICTIM_LOSS
+    assert late_verdict(replace(waiting(LATE), health=slow.health)).symptom is Symptom.VICTIM_LATENCY
+
+
+def test_beside_a_plain_sibling_that_posts_less_than_it_should_a_victim_keeps_too_much() -> None:
+    slow = beside(60e9, measurement(health=GeneratorHealth(driven=False, reason="the posted load was 20% off")))
+    unbounded = judge(ONE_WAY, slow, NOTHING_EXPECTED, THRESHOLDS)
+    assert (
+        unfit(Measured(slow, 1.0), unbounded, beside_victim=True) == "could not be driven: the posted load was 20% off"
+    )
+    assert not unfit(Measured(beside(60e9), 1.0), unbounded, beside_victim=True)
 
 
 USUAL = Latency(1e-5, 2e-5, 4e-5)

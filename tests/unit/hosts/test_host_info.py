@@ -187,6 +187,14 @@ def test_hosts_use_as_many_processes_as_each_of_them_may(
     assert number_of_processes(workload, *hosts) == expected
 
 
+def test_a_victim_takes_a_cpu_for_its_own_process() -> None:
+    info = parse_host_info(hello() | MANY_CPUS)
+    each = (HOST, info, rdma_port(HOST, info))
+    assert [processes(Workload(qps=qps), [each], beside_victim=True) for qps in (1, 128, 5000)] == [1, 2, 3]
+    chosen = (replace(HOST, processes=4), *each[1:])
+    assert processes(Workload(qps=5000), [chosen], beside_victim=True) == 4
+
+
 def test_devices_of_one_host_share_the_cpus_of_their_node() -> None:
     info = parse_host_info(hello() | MANY_CPUS)
     first, second = (replace(HOST, name=f"server/{device}") for device in ("mlx5_0", "mlx5_1"))
