@@ -180,9 +180,12 @@ def _longest_needed(values: Mapping[str, Values], sizes: Sizes, space: Space, co
     """Return the number of messages beyond which a further message enables nothing.
 
     Each condition on some message needs one message. More messages move the mean, which matters where bytes in flight
-    are limited or a condition is on it. With several opcodes the position in the list matters.
+    or the bytes of a round are limited or a condition is on it. With several opcodes the position in the list matters.
     """
-    if space.limits.outstanding_bytes < HostLimits().outstanding_bytes or any(values.get("more_opcodes", ())):
+    limits, default = space.limits, HostLimits()
+    if limits.outstanding_bytes < default.outstanding_bytes or limits.round_seconds < default.round_seconds:
+        return sizes.longest
+    if any(values.get("more_opcodes", ())):
         return sizes.longest
     if any(condition.dimension in _OF_MEAN for condition in conditions):
         return sizes.longest

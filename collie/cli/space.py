@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import click
@@ -17,7 +18,7 @@ from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Choice, Dimension, Vector
 from collie.workloads.setup import Changes
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes, format_count, format_field, format_size
+from collie.workloads.units import format_bytes, format_count, format_field, format_short_seconds, format_size
 from collie.workloads.workload import Workload
 
 
@@ -48,10 +49,12 @@ def show(space: str, output: str) -> int:
         click.echo(line if dimension.changes is Changes.TRAFFIC else f"{line}; new set-up")
     for name, value in always.items():
         click.echo(f"  {name:{width}}  always {format_field(name, value)}")
-    limits, outstanding = loaded.limits, _outstanding_bytes(loaded)
+    limits = loaded.limits
     click.echo(f"\n  per host at most {limits.total_mrs} memory regions and {format_bytes(limits.pinned_bytes)} pinned")
-    if outstanding is not None:
+    if (outstanding := _outstanding_bytes(limits)) is not None:
         click.echo(f"  per direction at most {format_bytes(outstanding)} in flight")
+    if (seconds := _round_seconds(limits)) is not None:
+        click.echo(f"  a round of an offered load at least every {format_short_seconds(seconds)}")
     return 0
 
 
@@ -77,7 +80,8 @@ def _as_json(space: Space) -> dict[str, Any]:
         "schema_version": 1,
         "space": space.name,
         "log10_size": space.log10_size(),
-        "limits": dataclasses.asdict(space.limits) | {"outstanding_bytes": _outstanding_bytes(space)},
+        "limits": dataclasses.asdict(space.limits)
+        | {"outstanding_bytes": _outstanding_bytes(space.limits), "round_seconds": _round_seconds(space.limits)},
         "dimensions": {
             name: {
                 "kind": type(dimension).__name__.lower(),
@@ -92,10 +96,13 @@ def _as_json(space: Space) -> dict[str, Any]:
     }
 
 
-def _outstanding_bytes(space: Space) -> int | None:
+def _outstanding_bytes(limits: HostLimits) -> int | None:
     """Return the limit on the payload in flight. The default is no limit."""
-    limit = space.limits.outstanding_bytes
-    return limit if limit < HostLimits().outstanding_bytes else None
+    return limits.outstanding_bytes if limits.outstanding_bytes < HostLimits().outstanding_bytes else None
+
+
+def _round_seconds(limits: HostLimits) -> float | None:
+    return limits.round_seconds if math.isfinite(limits.round_seconds) else None
 
 
 def _values(dimension: Dimension) -> str:

@@ -30,6 +30,7 @@ class _LimitsFile(Strict):
     total_mrs: int | None = Field(None, ge=1)
     pinned_bytes: Any = None
     outstanding_bytes: Any = None
+    round_seconds: float | None = Field(None, gt=0)
 
 
 class _SpaceFile(Strict):
@@ -106,7 +107,11 @@ def _limits(document: Document, problems: list[Problem], otherwise: HostLimits) 
             problems.append(document.problem(f"{name}: {error}", "limits", name))
     if read is None or len(sizes) < 2:
         return None
-    return HostLimits(otherwise.total_mrs if read.total_mrs is None else read.total_mrs, **sizes)
+    return HostLimits(
+        total_mrs=otherwise.total_mrs if read.total_mrs is None else read.total_mrs,
+        round_seconds=otherwise.round_seconds if read.round_seconds is None else read.round_seconds,
+        **sizes,
+    )
 
 
 def _dimensions(document: Document, problems: list[Problem]) -> dict[str, Dimension]:

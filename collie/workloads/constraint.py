@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import lcm
 from typing import Any
 
-from collie.workloads.units import format_bytes, format_count
+from collie.workloads.units import format_bytes, format_count, format_rate, format_short_seconds
 from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Connection, Direction, Opcode, QpType, payloads
 
 MAX_REQUESTS_IN_TURN = 4096
@@ -37,11 +38,14 @@ class HostLimits:
         pinned_bytes: memory over all regions.
         outstanding_bytes: payload in flight in one direction. A device that needs longer for it than the ACK timeout
             retransmits queued packets and shows nothing else.
+        round_seconds: longest time from one round of an offered load to the next. A window without a round shows a
+            flow that offers nothing.
     """
 
     total_mrs: int = 200_000
     pinned_bytes: int = 1 << 40
     outstanding_bytes: int = 1 << 62
+    round_seconds: float = math.inf
 
 
 def _opcode(w: Any) -> str | None:
@@ -186,6 +190,8 @@ VERBS: tuple[Constraint, ...] = (
 
 _HUB = frozenset({"requesters", "responders"})
 """Fields that decide the number of partners of the busiest host."""
+_ROUND = frozenset({"offered_bps", "wqe_batch", "signal_every", "messages", "opcode", "more_opcodes"})
+"""Fields that decide how often a flow posts."""
 
 
 def _partners(w: Any) -> int:
@@ -220,8 +226,21 @@ def within(limits: HostLimits) -> tuple[Constraint, ...]:
         queues = f"{_queue_pairs(w)} x send_wq_depth {w.send_wq_depth}"
         return f"{queues} keep {format_bytes(total)} in flight; at most {format_bytes(limits.outstanding_bytes)}"
 
+    def rounds(w: Any) -> str | None:
+        sizes = payloads(w.opcode, w.more_opcodes, w.messages)
+        size = w.wqe_batch * w.signal_every * sum(sizes) / len(sizes)
+        if size * 8 <= limits.round_seconds * w.offered_bps or not w.offered_bps:
+            return None
+        seconds = format_short_seconds(size * 8 / w.offered_bps)
+        return (
+            f"at offered_bps {format_rate(w.offered_bps)}, rounds of wqe_batch {w.wqe_batch} x signal_every "
+            f"{w.signal_every} messages come every {seconds}; at most {format_short_seconds(limits.round_seconds)}"
+        )
+
+    of_load = [Constraint(_ROUND, rounds, frozenset({"offered_bps"}))] if math.isfinite(limits.round_seconds) else []
     return (
         Constraint(_HUB | {"qps", "mrs_per_qp"}, total_mrs),
         Constraint(_HUB | {"qps", "mrs_per_qp", "mr_bytes"}, pinned),
         Constraint(_HUB | {"qps", "send_wq_depth", "messages", "opcode", "more_opcodes"}, outstanding),
+        *of_load,
     )
