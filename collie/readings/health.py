@@ -25,7 +25,7 @@ _BUSY_IDLE_RATIO = 0.1
 _OFTEN_EMPTY_RATIO = 0.1
 """Share of posted rounds (of `signal_every` chains) that found the send queue empty."""
 _OFF_LOAD_RATIO = 0.05
-"""Share of the offered bytes by which the posted ones differ from them."""
+"""Share of the offered bytes by which the posted ones differ from them, beyond one round."""
 _SHORT_QUEUE_ROUNDS = 4
 """Shorter queues run empty between completions anyway."""
 
@@ -51,6 +51,7 @@ class _Activity:
         empty_queue_ratio: share of posted rounds that found the send queue empty.
         waiting_ratio: share of the time in which the generator was ready to run and had no CPU.
         foreign_cpus: CPUs of other processes. A lower bound, as some of the kernel's work counts as the generator's.
+        round_ratio: share of the offered bytes that one round has. A window holds a whole number of rounds.
     """
 
     idle_poll_ratio: float | None = None
@@ -62,6 +63,7 @@ class _Activity:
     data_path: str | None = None
     posts_receives: bool = False
     pacing_error_ratio: float | None = None
+    round_ratio: float = 0.0
 
 
 def generator_health(
@@ -135,16 +137,33 @@ def _activity(
     responds = any(flow.responder == role for flow in plan)
     receives = responds and any(opcode.consumes_receive for opcode in workload.opcodes)
     error = max(_known(_pacing_error(samples, key, workload) for key in keys), default=None)
-    return _Activity(idle, empty, waiting, foreign, spare, fill, last.data_path, receives, error)
+    offered = _offered_bytes(samples, workload)
+    one_round = workload.wqe_batch * workload.signal_every * workload.mean_message_bytes
+    return _Activity(
+        idle,
+        empty,
+        waiting,
+        foreign,
+        spare,
+        fill,
+        last.data_path,
+        posts_receives=receives,
+        pacing_error_ratio=error,
+        round_ratio=one_round / offered if offered > 0 else 0.0,
+    )
 
 
 def _pacing_error(samples: Sequence[AgentSample], key: str, workload: Workload) -> float | None:
     """Return the difference between the posted and the offered bytes of a flow, over the offered ones."""
     first, last = samples[0].flows.get(key), samples[-1].flows.get(key)
-    offered = workload.offered_bps / 8 * (samples[-1].clock - samples[0].clock)
+    offered = _offered_bytes(samples, workload)
     if not first or not last or first.posted_bytes is None or last.posted_bytes is None or offered <= 0:
         return None
     return abs(last.posted_bytes - first.posted_bytes - offered) / offered
+
+
+def _offered_bytes(samples: Sequence[AgentSample], workload: Workload) -> float:
+    return workload.offered_bps / 8 * (samples[-1].clock - samples[0].clock)
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
@@ -191,7 +210,8 @@ def _why_slow(activity: _Activity, workload: Workload) -> str:
     idle, empty = activity.idle_poll_ratio, activity.empty_queue_ratio
     if workload.offered_bps:
         error = activity.pacing_error_ratio
-        if empty is not None and empty > _OFTEN_EMPTY_RATIO and error is not None and error > _OFF_LOAD_RATIO:
+        is_off = error is not None and error > _OFF_LOAD_RATIO + activity.round_ratio
+        if is_off and empty is not None and empty > _OFTEN_EMPTY_RATIO:
             return f"the posted load was {error:.0%} off, and {empty:.0%} of the posts found the send queue empty"
         return ""
     if idle is None or idle >= _BUSY_IDLE_RATIO:

@@ -377,7 +377,9 @@ def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
     assert not generator_health(some_receives, {"a": a, "b": b}).driven
 
 
-def offered(seconds_per_second: float, engine: tuple[float, float, float] = (100.0, 60.0, 0.0)) -> GeneratorHealth:
+def offered(
+    seconds_per_second: float, engine: tuple[float, float, float] = (100.0, 60.0, 0.0), wqe_batch: int = 1
+) -> GeneratorHealth:
     """The health of a generator that is to post 8 Mbit/s, and posts this share of it."""
     a = [
         replace(
@@ -390,7 +392,7 @@ def offered(seconds_per_second: float, engine: tuple[float, float, float] = (100
         for sample in host(50.0, {"a-b/requester": steady(1e6)}, engine=engine)
     ]
     b = host(9000.0, {"a-b/responder": None})
-    found: GeneratorHealth = measure(Workload(offered_bps=8_000_000), a, b).health
+    found: GeneratorHealth = measure(Workload(offered_bps=8_000_000, wqe_batch=wqe_batch), a, b).health
     return found
 
 
@@ -435,3 +437,9 @@ def test_a_generator_that_posts_too_little_into_empty_queues_is_to_blame(
     assert health.driven is driven
     if not driven:
         assert health.reason == "host a: the posted load was 20% off, and 90% of the posts found the send queue empty"
+
+
+@pytest.mark.parametrize(("posted", "driven"), [(0.6, True), (0.2, False)])
+def test_a_window_holds_whole_rounds_so_that_one_more_or_less_is_no_fault(posted: float, driven: bool) -> None:
+    """Of rounds of 1 MiB, a window of 1.5 s at 1 MB/s has one or two."""
+    assert offered(posted, engine=(100.0, 5.0, 90.0), wqe_batch=16).driven is driven
