@@ -17,6 +17,7 @@ from collie.campaign.safety import tightened
 from collie.detect.thresholds import Loss
 from collie.errors import UsageError
 from collie.inventory.safety import SafetyLimits
+from collie.readings.victim import HAS_VICTIM
 from collie.search.anomaly import Anomaly
 from collie.search.foreseen import ForeseenAnomaly
 from collie.search.recipe import Recipe
@@ -167,10 +168,20 @@ def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tu
     space = space_of(adapters, choice.testbed, choice.space, choice.terms)
     fixes, (at_most, at_least) = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:
+        if _judges_victim_of_hosts(adapters, choice):
+            ruled = replace(space, rules=(*space.rules, HAS_VICTIM))
+            space = ruled.remade(space.dimensions, space.fixed, space.limits)
         narrowed = space.narrowed(fixes, at_most, at_least) if fixes or at_most or at_least else space
         return prune(narrowed, choice.capabilities or Capabilities())
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _judges_victim_of_hosts(adapters: Adapters, choice: SearchChoice) -> bool:
+    testbed = choice.testbed
+    if not testbed.victim or testbed.is_simulated:
+        return False
+    return recipe_of(adapters, testbed, choice.recipe).thresholds.loss_of is Loss.OF_VICTIM
 
 
 def require_judged_victim(adapters: Adapters, choice: SearchChoice, begun: Path | None = None) -> None:

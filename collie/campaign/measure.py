@@ -16,7 +16,7 @@ from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, Phase
 from collie.campaign.observations import LostHost
 from collie.campaign.pace import Pace
 from collie.campaign.safety import Guard
-from collie.campaign.siblings import SickPlain, delivered, unfit
+from collie.campaign.siblings import SickPlain, delivered, is_too_slow, unfit
 from collie.detect.bounds import Bounds
 from collie.detect.judge import judge
 from collie.detect.measurement import Measurement
@@ -305,6 +305,7 @@ class Measurer:
         sibling = self._bounds.sibling(workload)
         on = on or lane.phase_for(sibling)
         sick: list[SickPlain] = []
+        beside_victim, slow = self._thresholds.loss_of is Loss.OF_VICTIM, 0
         for _ in range(tries):
             if (lost := self.lost_to(sibling)) is not None:
                 self.judgement.tried_sibling(sibling, f"cost host {lost.host}: {lost.detail}")
@@ -312,7 +313,6 @@ class Measurer:
             record = await self._run(lane, sibling, "sibling", on)
             result = record.result
             verdict = self.judgement.unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
-            beside_victim = self._thresholds.loss_of is Loss.OF_VICTIM
             why = unfit(result, verdict, beside_victim=beside_victim)
             self.judgement.tried_sibling(sibling, why)
             if isinstance(result, Unsupported | HostLost):
@@ -325,10 +325,12 @@ class Measurer:
                 return
             if isinstance(result, Measured) and verdict is not None and verdict.is_anomalous:
                 sick.append(SickPlain(record, result.measurement, verdict, lane))
-        # One disturbed run proves nothing, but a sibling that is anomalous in every try is no reference.
-        if len(sick) == _SIBLING_TRIES and not self._bounds.settled(sibling):
+            slow += beside_victim and isinstance(result, Measured) and is_too_slow(result.measurement)
+        # One disturbed run proves nothing, but a sibling that is unfit for one reason in every try is no reference.
+        if _SIBLING_TRIES in {len(sick), slow} and not self._bounds.settled(sibling):
             self._bounds.distrust(sibling)
-            self.suspect(sick[0])
+            if sick:
+                self.suspect(sick[0])
 
     async def _compare(self, lane: Lane, record: RunRecord, measurement: Measurement) -> None:
         """Compare a plain workload that misses the specification with plain traffic of other transports."""

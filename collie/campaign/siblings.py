@@ -47,6 +47,11 @@ def unfit(result: RunResult, unbounded: Verdict | None, *, beside_victim: bool =
     return "was not measured"
 
 
+def is_too_slow(measurement: Measurement) -> bool:
+    """Whether the generator posts less than it should although no other process takes its CPU."""
+    return not measurement.health.driven and not measurement.health.starved
+
+
 def delivered(workload: Workload, measurement: Measurement, loss_of: Loss = Loss.OF_WORKLOAD) -> Mapping[str, Bound]:
     """Return the throughput of a plain sibling at each receiving host with known readings.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from collie.detect.measurement import Victim
 from collie.detect.victims import VICTIM_BYTES
@@ -17,6 +18,7 @@ from collie.readings.delivery import curve_of_end, received_bps
 from collie.readings.latency import latency_of
 from collie.readings.recording import Timeline
 from collie.readings.samples import AgentSample
+from collie.workloads.constraint import Constraint
 from collie.workloads.plan import HOST_A, HOST_B, ROLES, Flow
 from collie.workloads.workload import Opcode, QpType, Workload
 
@@ -66,11 +68,19 @@ def victim_flow(workload: Workload, *, other_rail: bool = False) -> Flow:
     return Flow(a, b, (Opcode.WRITE,), NAME)
 
 
+def _counted_by_packets(draft: Any) -> str | None:
+    if draft.qp_type is QpType.UC and not draft.opcode.consumes_receive:
+        return "no victim beside it: UC WRITE is counted by the packets of the port, and the victim's are among them"
+    return None
+
+
+HAS_VICTIM = Constraint(frozenset({"qp_type", "opcode"}), _counted_by_packets)
+"""The rule of a search that judges nothing but the victim."""
+
+
 def why_none(workload: Workload) -> str:
     """Return why a workload has no victim, or an empty string."""
-    if workload.qp_type is QpType.UC and not all(opcode.consumes_receive for opcode in workload.opcodes):
-        return "no victim beside it: UC WRITE is counted by the packets of the port, and the victim's are among them"
-    return ""
+    return next(filter(None, (_counted_by_packets(workload.with_(opcode=each)) for each in workload.opcodes)), "")
 
 
 def beside(timeline: Timeline, begin: float, end: float, window: Sequence[AgentSample]) -> Victim:

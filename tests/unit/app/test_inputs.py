@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from collie.app.inputs import with_defaults
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.hardships import Hardships, Outliers
 from collie.cli import search
-from collie.errors import StoreError
+from collie.errors import StoreError, UsageError
 from collie.inventory.safety import SafetyLimits
 from collie.wiring import ADAPTERS
+from collie.workloads.workload import QpType, Workload
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,22 @@ def test_devices_decide_what_hosts_are_searched_with(device: str, space: str, re
         ADAPTERS, SearchChoice(TestbedChoice(hosts=str(hosts)), space="soft-roce", recipe="random")
     )
     assert (reported["space"], reported["recipe"]) == ("soft-roce", "random")
+
+
+@pytest.mark.parametrize(("recipe", "has_uc_write"), [("soft-roce-isolate", False), ("soft-roce", True)])
+def test_where_only_the_victim_is_judged_each_workload_has_one(recipe: str, has_uc_write: bool, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(_TWO_HOSTS.format("rxe0"))
+    choice = SearchChoice(TestbedChoice(hosts=str(hosts), victim=True), space="soft-roce-load", recipe=recipe)
+    uc_write = Workload(qp_type=QpType.UC, messages=(1024,), mtu=1024, offered_bps=4_000_000)
+    faults = [fault for _, fault in inputs.narrowed_space_of(ADAPTERS, choice).violations(uc_write)]
+    assert any("UC WRITE is counted by the packets" in fault for fault in faults) is not has_uc_write
+    with_uc = dataclasses.replace(choice, fix=("qp_type=UC", "opcode=WRITE"))
+    if has_uc_write:
+        assert inputs.narrowed_space_of(ADAPTERS, with_uc).base.opcode == "WRITE"
+    else:
+        with pytest.raises(UsageError, match="has no such workload: no victim beside it"):
+            inputs.narrowed_space_of(ADAPTERS, with_uc)
 
 
 def test_what_hosts_suggested_is_on_record_and_needs_no_hosts_file_later(tmp_path: Path) -> None:

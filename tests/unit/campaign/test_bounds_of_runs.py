@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from collie.campaign.budget import Budget
 from collie.campaign.measure import Measurer
 from collie.campaign.single_run import SingleRunSession
 from collie.content.spaces import load_space
 from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import GeneratorHealth, Measurement
 from collie.detect.plain import curve_of, plain_sibling
 from collie.detect.symptom import Symptom
-from collie.detect.thresholds import Thresholds
+from collie.detect.thresholds import Loss, Thresholds
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
@@ -117,3 +119,29 @@ def test_a_curve_that_tells_nothing_is_measured_once() -> None:
     once = [plain for plain in curve if plain not in {plain_sibling(lists.with_(qps=qps), SPACE) for qps in (1, 2)}]
     assert len(once) > 4
     assert {testbed.measured.count(plain) for plain in once} == {1}
+
+
+class Overloaded(FakeTestbed):
+    """Hosts that cannot post the plain load, and carry the load of chains of two."""
+
+    starved = False
+
+    def _measurement(self, workload: Workload, displayed: Planted | None, rng: Random) -> Measurement:
+        health = GeneratorHealth(driven=workload.sge_count > 1, reason="the load was 20% off", starved=self.starved)
+        return replace(super()._measurement(workload, displayed, rng), health=health)
+
+
+@pytest.mark.parametrize(("starved", "tries"), [(False, 3), (True, 6)])
+def test_a_victim_beside_plain_traffic_that_cannot_be_driven_bounds_nothing(*, starved: bool, tries: int) -> None:
+    """What another process costs can be over the next time, so it is tried again."""
+    aggressor = OFFERED.base.with_(sge_count=16)
+    testbed = Overloaded((Planted(MANY_SGES, Symptom.VICTIM_LOSS, 0.5),), victim=True)
+    testbed.starved = starved
+    thresholds = Thresholds(loss_of=Loss.OF_VICTIM)
+    session = SingleRunSession(testbed, MemoryStore(HEADER), OFFERED, thresholds, Calibration(), ListSink())
+    for _ in range(2):
+        verdict = session.judge(aggressor).verdict
+        assert verdict is not None
+        assert verdict.is_inconclusive
+        assert verdict.reason.startswith("no bound is known: the plain sibling could not be driven: the load was 20%")
+    assert testbed.measured.count(plain_sibling(aggressor, OFFERED)) == tries
