@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import List, Optional
 
+_MOST_BYTES = 1 << 16
+
 
 def below(*parts: str) -> str:
     """Join the parts of a path."""
@@ -14,10 +16,20 @@ def below(*parts: str) -> str:
 def read_bytes(*parts: str) -> Optional[bytes]:
     """Return a file's bytes."""
     try:
-        with open(below(*parts), "rb") as file:
-            return file.read()
+        number = os.open(below(*parts), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    # A file object takes twice as long, and every sample reads dozens of files.
+    try:
+        data = part = os.read(number, _MOST_BYTES)
+        while len(part) == _MOST_BYTES:
+            part = os.read(number, _MOST_BYTES)
+            data += part
+        return data
+    except OSError:
+        return None
+    finally:
+        os.close(number)
 
 
 def read_text(*parts: str) -> Optional[str]:

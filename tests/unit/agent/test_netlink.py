@@ -100,7 +100,7 @@ def test_what_is_cut_off_is_left_out_rather_than_misread() -> None:
 
 def test_driver_statistics_with_one_name_stay_apart() -> None:
     data = b"".join(name.ljust(ethtool.NAME_BYTES, b"\0") for name in (b"rx_pause", b"drops", b"drops"))
-    assert ethtool.split_names(data, 3) == ["rx_pause", "drops", "drops#2"]
+    assert ethtool.split_names(data, 3) == ("rx_pause", "drops", "drops#2")
 
 
 class GrowingDriver:
