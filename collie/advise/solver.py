@@ -194,7 +194,9 @@ def _longest_needed(values: Mapping[str, Values], sizes: Sizes, space: Space, co
 
 
 def _rule_of(constraint: Constraint) -> BoxRule:
-    return BoxRule(constraint.fields, lambda workload: constraint.check(workload) is None, constraint.more)
+    return BoxRule(
+        constraint.fields, lambda workload: constraint.check(workload) is None, constraint.more, constraint.apart
+    )
 
 
 def _rule_for(condition: Condition, values: Mapping[str, Values]) -> BoxRule:

@@ -35,8 +35,8 @@ class Engines:
         if shared and processes > max(shared):
             raise bad_request(f"prepare: {processes} processes for {max(shared)} queue pairs per flow at most")
         self.ends, self._apart = qps, apart
-        self._processes = processes
-        self._shares = self._used = shares(qps, processes, apart)
+        self._processes = processes if shared or not apart else 0
+        self._shares = self._used = shares(qps, self._processes, apart)
         self.members: List[EngineProcess] = []
         self._first_to_end: Optional[int] = None
         self._killed = False
@@ -105,11 +105,15 @@ class Engines:
         return all(member.status is not None for member in self.members)
 
     def times(self) -> Dict[str, Optional[float]]:
-        """Return the total CPU times and the mean wait for a CPU in seconds, None if unknown."""
+        """Return the total CPU times in seconds, None if unknown.
+
+        The wait for a CPU is the mean of the engines that share flows, or that of the one apart if it waits longer.
+        """
         each = [member.times() for member in self.members]
         totals = {name: _sum([times[name] for times in each]) for name in each[0]}
-        wait = totals["wait_seconds"]
-        return {**totals, "wait_seconds": None if wait is None else wait / len(each)}
+        waits = [times["wait_seconds"] for times in each]
+        means = [_mean(some) for some in (waits[: self._processes], waits[self._processes :]) if some]
+        return {**totals, "wait_seconds": None if None in means else max(filter(None, means), default=0.0)}
 
     def reap(self, seconds: float) -> bool:
         """Wait for the end of all engines, at most ``seconds``. Return whether they ended."""
@@ -136,6 +140,11 @@ class Engines:
         if len(self.members) == 1:
             return member.last_words()
         return f"process {number + 1} of {len(self.members)} (pid {member.pid}): {member.last_words()}"
+
+
+def _mean(values: List[Optional[float]]) -> Optional[float]:
+    total = _sum(values)
+    return None if total is None else total / len(values)
 
 
 def _sum(values: List[Optional[float]]) -> Optional[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import List, Optional
 
-_MOST_BYTES = 1 << 16
+_PART_BYTES = 1 << 16
 
 
 def below(*parts: str) -> str:
@@ -19,11 +19,10 @@ def read_bytes(*parts: str) -> Optional[bytes]:
         number = os.open(below(*parts), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
-    # A file object takes twice as long, and every sample reads dozens of files.
+    # A file object takes twice as long, and every sample reads dozens of files. A read returns a page of a long one.
     try:
-        data = part = os.read(number, _MOST_BYTES)
-        while len(part) == _MOST_BYTES:
-            part = os.read(number, _MOST_BYTES)
+        data = b""
+        while part := os.read(number, _PART_BYTES):
             data += part
         return data
     except OSError:

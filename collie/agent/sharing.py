@@ -18,14 +18,11 @@ Reply = Dict[str, Any]
 
 
 def shares(qps: Mapping[str, int], processes: int, apart: Collection[str] = ()) -> List[Dict[str, int]]:
-    """Return each engine's queue pairs by end: of ``processes`` engines, then of the one for the ends ``apart``.
-
-    There are no engines to share what is not there, so a host may have the last one alone.
-    """
+    """Return each engine's queue pairs by end: of ``processes`` engines, then of the one for the ends ``apart``."""
     shared = {key: count for key, count in qps.items() if key not in apart}
     parts = [
         {key: count // processes + (number < count % processes) for key, count in shared.items()}
-        for number in range(processes if shared or not apart else 0)
+        for number in range(processes)
     ]
     parts = [{key: count for key, count in part.items() if count} for part in parts]
     return parts + ([{key: count for key, count in qps.items() if key in apart}] if apart else [])
@@ -51,7 +48,7 @@ def divide(command: Dict[str, Any], parts: Sequence[Dict[str, int]]) -> List[Dic
 
 
 def _sharing(part: Dict[str, int], parts: Sequence[Dict[str, int]]) -> int:
-    """Return how many engines share the flows of one. Those that share any share the one with most queue pairs."""
+    """Return how many engines share the flows of one. The flow with the most queue pairs is in all of them."""
     return sum(not part.keys().isdisjoint(other) for other in parts)
 
 

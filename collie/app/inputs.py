@@ -158,30 +158,28 @@ def limits_of(adapters: Adapters, choice: SearchChoice) -> SafetyLimits:
     return tightened(SafetyLimits() if hosts is None else open_inventory(adapters, hosts).safety, choice.safety)
 
 
-def narrowed_space_of(adapters: Adapters, choice: SearchChoice) -> Space:
-    """Load the space of a search, narrowed by the operator and by the known capabilities of the testbed."""
-    return pruned_space_of(adapters, choice)[0]
+def narrowed_space_of(adapters: Adapters, choice: SearchChoice, recipe: Recipe | None = None) -> Space:
+    """Load the space of a search, narrowed by the operator and by the known capabilities of the testbed.
+
+    If a `recipe` judges the victim alone, workloads of real hosts that have no victim are no part of it.
+    """
+    return pruned_space_of(adapters, choice, recipe)[0]
 
 
-def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
+def pruned_space_of(
+    adapters: Adapters, choice: SearchChoice, recipe: Recipe | None = None
+) -> tuple[Space, tuple[Drop, ...]]:
     """Load the space of `narrowed_space_of`, and the dropped parts that the testbed cannot run."""
     space = space_of(adapters, choice.testbed, choice.space, choice.terms)
     fixes, (at_most, at_least) = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:
-        if _judges_victim_of_hosts(adapters, choice):
+        if recipe and recipe.thresholds.loss_of is Loss.OF_VICTIM and not choice.testbed.is_simulated:
             ruled = replace(space, rules=(*space.rules, HAS_VICTIM))
             space = ruled.remade(space.dimensions, space.fixed, space.limits)
         narrowed = space.narrowed(fixes, at_most, at_least) if fixes or at_most or at_least else space
         return prune(narrowed, choice.capabilities or Capabilities())
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def _judges_victim_of_hosts(adapters: Adapters, choice: SearchChoice) -> bool:
-    testbed = choice.testbed
-    if not testbed.victim or testbed.is_simulated:
-        return False
-    return recipe_of(adapters, testbed, choice.recipe).thresholds.loss_of is Loss.OF_VICTIM
 
 
 def require_judged_victim(adapters: Adapters, choice: SearchChoice, begun: Path | None = None) -> None:
@@ -209,8 +207,8 @@ def require_victim(testbed: TestbedChoice, recipe: Recipe) -> None:
 
 def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:
     """Load all inputs of a choice."""
-    space, dropped = pruned_space_of(adapters, choice)
     recipe = recipe_of(adapters, choice.testbed, choice.recipe, choice.phases)
+    space, dropped = pruned_space_of(adapters, choice, recipe)
     require_victim(choice.testbed, recipe)
     budget = parse_budget(choice.budget or recipe.budget)
     known = known_anomalies(adapters, choice.known)

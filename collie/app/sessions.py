@@ -41,15 +41,15 @@ def open_session(
     levels: Levels | None = None,
 ) -> Iterator[SingleRunSession]:
     """Open a testbed for single workloads, and close it. `calibration` is ignored on hosts unlike `calibrated_on`."""
-    narrowed_space_of(adapters, choice)  # a wrong choice is refused before any host is contacted
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)
+    narrowed_space_of(adapters, choice, recipe)  # a wrong choice is refused before any host is contacted
     require_victim(choice.testbed, recipe)
     guard = Guard(limits_of(adapters, choice))
     with closing(open_testbed(adapters, choice.testbed, choice.seed)) as testbed:
         require_possible_victim(testbed, choice.testbed)
         require_idle_ports(testbed, shared_port=choice.shared_port)
         able = choice.capabilities or testbed.capabilities
-        space = narrowed_space_of(adapters, dataclasses.replace(choice, capabilities=able))
+        space = narrowed_space_of(adapters, dataclasses.replace(choice, capabilities=able), recipe)
         header = CampaignHeader("session", {}, space.name, recipe.name, {}, choice.seed, utc_now())
         if calibrated_on and unlike(calibrated_on, testbed):
             calibration = None

@@ -49,7 +49,7 @@ def unfit(result: RunResult, unbounded: Verdict | None, *, beside_victim: bool =
 
 def is_too_slow(measurement: Measurement) -> bool:
     """Whether the generator posts less than it should although no other process takes its CPU."""
-    return not measurement.health.driven and not measurement.health.starved
+    return not measurement.health.driven and measurement.health.starved is False
 
 
 def delivered(workload: Workload, measurement: Measurement, loss_of: Loss = Loss.OF_WORKLOAD) -> Mapping[str, Bound]:

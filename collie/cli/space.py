@@ -54,7 +54,7 @@ def show(space: str, output: str) -> int:
     if (outstanding := _outstanding_bytes(limits)) is not None:
         click.echo(f"  per direction at most {format_bytes(outstanding)} in flight")
     if (seconds := _round_seconds(limits)) is not None:
-        click.echo(f"  a round of an offered load at least every {format_short_seconds(seconds)}")
+        click.echo(f"  at an offered load, a round at least every {format_short_seconds(seconds)}")
     return 0
 
 

@@ -39,7 +39,7 @@ class _SpaceFile(Strict):
     based_on: str | None = None
     """Another space. This file then has only what differs: its dimensions take the place of those of the same name."""
     limits: dict[str, Any] = Field(default_factory=dict)
-    """Capacity of one host."""
+    """Capacity of one host, and what a measurement of it can tell."""
     fixed: dict[str, Any] = Field(default_factory=dict)
     """Fields that do not vary, with a value other than their default."""
     dimensions: dict[str, Any] = Field(min_length=1)

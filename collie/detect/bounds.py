@@ -9,9 +9,9 @@ Rules.
 2. Only a workload below its ceiling needs its plain sibling measured. The bound is then the median of the sibling's
    runs. At an offered load the sibling has the workload's batch, and that with plain batches bounds throughput, too.
    So does a sibling that imitates the workload's control verbs. It also bounds latency and what a victim keeps.
-3. A sibling that is itself anomalous is *distrusted* and bounds nothing. Its relatives with fewer or more bytes in
-   flight (`Bounds.bracket`) decide, or no bound is known. The specification is no substitute: healthy plain traffic of
-   short messages can stay far below it.
+3. A sibling that is itself anomalous, or too slow to compare victims, is *distrusted* and bounds nothing. Its relatives
+   with fewer or more bytes in flight (`Bounds.bracket`) decide, or no bound is known. The specification is no
+   substitute: healthy plain traffic of short messages can stay far below it.
 4. A sibling that is merely slow shows no symptom. The space's plain workload of each transport and opcode is therefore
    compared with the others. If it misses the specification and another one reaches it, its transport is *outpaced*.
    Outpaced plain siblings bound from below only. The specification bounds traffic with at least as many queue pairs,
@@ -258,11 +258,11 @@ class Bounds:
             self._packet_rate = max(self._packet_rate, best.pps)
 
     def distrust(self, sibling: Workload) -> None:
-        """Remember that a sibling is itself anomalous."""
+        """Remember that a sibling is itself anomalous, or cannot be driven."""
         self._distrusted.add(sibling)
 
     def is_distrusted(self, sibling: Workload) -> bool:
-        """Whether a sibling is itself anomalous."""
+        """Whether a sibling was distrusted."""
         return sibling in self._distrusted
 
     def relatives(self, sibling: Workload, deficit: float) -> tuple[Workload, ...]:
@@ -292,7 +292,7 @@ class Bounds:
         return self.is_reference(self.sibling(workload))
 
     def is_reference(self, sibling: Workload) -> bool:
-        """Whether a sibling is measured, and not itself anomalous."""
+        """Whether a sibling is measured, and not distrusted."""
         return sibling in self._siblings and sibling not in self._distrusted
 
     def settled(self, workload: Workload) -> bool:

@@ -162,7 +162,7 @@ class _Run:
     def concluded(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float) -> Verdict:
         health = self.measurement.health
         # A workload that posts less than it should does a victim less harm, and its loop is not the victim's.
-        if health.starved if symptom.is_of_victim else not health.driven:
+        if not health.driven and not (symptom.is_of_victim and health.starved is False):
             return inconclusive(f"{text}, but the generator could not drive it: {health.reason}")
         return self.anomalous(symptom, text, severity, host, margin)
 

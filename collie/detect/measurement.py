@@ -55,7 +55,8 @@ class GeneratorHealth:
         queue_fill_ratio: lowest fill level of a send queue at a refill, 0 for a queue that holds one round.
         pacing_error_ratio: largest difference of a flow between what it posted and its offered load, as a share of the
             latter.
-        starved: whether other processes took the CPU. Then the run tells nothing about a victim, either.
+        starved: whether other processes took the CPU. Then a victim's loss decides nothing, either. None in records of
+            older versions.
     """
 
     driven: bool = True
@@ -70,7 +71,7 @@ class GeneratorHealth:
     data_path: str | None = None
     queue_fill_ratio: float | None = None
     pacing_error_ratio: float | None = None
-    starved: bool = False
+    starved: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class Measurement:
         wrong_bytes: payload bytes that differ from those sent, or None without a comparison.
         stopped: the reason why a watch stopped the run. All readings are then means over all samples.
         latency: latency by the name of the flow (`workloads.plan.Flow`). Empty without measurement.
-        victim: the plain flow beside the workload. Host counters and generator readings include it, other readings not.
+        victim: the plain flow beside the workload. Host counters include it, other readings not.
     """
 
     hosts: tuple[HostMeasurement, ...]

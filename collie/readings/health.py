@@ -4,7 +4,8 @@ The generator, not the device, limited a run in two cases:
 
 1. Send queues ran empty while it was busy. An offered load leaves them empty, so it must also have posted less.
 2. Other processes took the CPU that it needed. With a NIC it must also have waited for a CPU, and queues must have run
-   empty or the host must post receives. With a software device it suffices that no CPU was idle.
+   empty, or the host must post receives or have an end of the victim. With a software device it suffices that no CPU
+   was idle.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from statistics import fmean
 from collie.detect.measurement import GeneratorHealth
 from collie.readings import victim
 from collie.readings.samples import AgentSample
+from collie.workloads.constraint import largest_round_bytes
 from collie.workloads.plan import HOST_A, HOST_B, Flow, flows
 from collie.workloads.workload import Workload
 
@@ -51,7 +53,8 @@ class _Activity:
         empty_queue_ratio: share of posted rounds that found the send queue empty.
         waiting_ratio: share of the time in which the generator was ready to run and had no CPU.
         foreign_cpus: CPUs of other processes. A lower bound, as some of the kernel's work counts as the generator's.
-        round_ratio: share of the offered bytes that one round has. A window holds a whole number of rounds.
+        is_timed: whether the host must not come late: it posts receives, or has an end of the victim.
+        round_ratio: share of the offered bytes that the largest round has. A window holds a whole number of rounds.
     """
 
     idle_poll_ratio: float | None = None
@@ -61,7 +64,7 @@ class _Activity:
     spare_cpus: float | None = None
     queue_fill_ratio: float | None = None
     data_path: str | None = None
-    posts_receives: bool = False
+    is_timed: bool = False
     pacing_error_ratio: float | None = None
     round_ratio: float = 0.0
 
@@ -136,9 +139,9 @@ def _activity(
     foreign = None if busy is None or None in ours else max(0.0, busy - _miscounted(samples) - sum(filter(None, ours)))
     responds = any(flow.responder == role for flow in plan)
     receives = responds and any(opcode.consumes_receive for opcode in workload.opcodes)
+    has_victim = not samples[-1].flows.keys().isdisjoint((victim.REQUESTER, victim.RESPONDER))
     error = max(_known(_pacing_error(samples, key, workload) for key in keys), default=None)
     offered = _offered_bytes(samples, workload)
-    one_round = workload.wqe_batch * workload.signal_every * workload.mean_message_bytes
     return _Activity(
         idle,
         empty,
@@ -147,9 +150,9 @@ def _activity(
         spare,
         fill,
         last.data_path,
-        posts_receives=receives,
+        is_timed=receives or has_victim,
         pacing_error_ratio=error,
-        round_ratio=one_round / offered if offered > 0 else 0.0,
+        round_ratio=largest_round_bytes(workload) / offered if offered > 0 else 0.0,
     )
 
 
@@ -230,7 +233,7 @@ def _why_starved(activity: _Activity, *, software: bool) -> str:
     if software and activity.spare_cpus is not None and activity.spare_cpus < _SPARE_CPUS:
         return f"{took} and left none to spare for the software device"
     ran_empty = empty is not None and empty > _OFTEN_EMPTY_RATIO
-    if waiting is not None and waiting > _WAITING_RATIO and (ran_empty or activity.posts_receives):
+    if waiting is not None and waiting > _WAITING_RATIO and (ran_empty or activity.is_timed):
         return f"{took} while the generator waited for one for {waiting:.0%} of the time"
     return ""
 

@@ -2,7 +2,8 @@
 
 1. One RC queue pair WRITEs 64 KiB from A to B, or from A to itself if no flow crosses the network. With rails it runs
    between the other ports of the two hosts. The requester's completions count its payload.
-2. Totals of a device or engine include victim and workload. Errors are the victim's if only its queue pair failed.
+2. Totals of a device include victim and workload, and errors those of both. They are the victim's if only its queue
+   pair failed.
 3. UC WRITE is counted by the port's packets, which would include the victim's. Such a workload has no victim.
 """
 

@@ -24,13 +24,15 @@ working directory (all keys optional)::
      "drains": false,                  work requests are still outstanding after `stop`
      "failed_qps": 1,                  queue pairs that have failed when `stop` is answered
      "qps_left": 2,                    queue pairs that are left at the end
+     "usable_cpus": 4,                 CPUs, 1 by default
      "port": {"link_layer": "InfiniBand"},             replaces fields of the port
      "fingerprint": {"nic.firmware": "2.0"},           replaces fields of the fingerprint
      "errors": {"transport retry counter exceeded": 2}}  failed work requests, in runs of several queue pairs
 
 While a file `cut` exists, connections fail and nothing arrives.
 
-It appends each request's name as a line to the file `asked`, and with its deadline in seconds to `deadlines`.
+It appends each request's name as a line to the file `asked`, and with its deadline in seconds to `deadlines`. The last
+`prepare` is in the file `prepared`.
 """
 
 from __future__ import annotations
@@ -139,6 +141,7 @@ class FakeAgent:
                 for name in ("native", "pyverbs")
             },
             "numa_nodes": [0],
+            "usable_cpus": self._behaviour.get("usable_cpus", 1),
             "devices": [
                 {**DEVICE, "name": name, "ports": [{**PORT, **self._behaviour.get("port", {})}]}
                 for name in self._behaviour.get("devices", [DEVICE["name"]])
@@ -153,6 +156,7 @@ class FakeAgent:
         self._data_path = request.get("data_path", "native")
         self._made = _keys_of(request)
         self._state = "prepared"
+        Path("prepared").write_text(json.dumps(request))
         return {
             "engine_pids": [1],
             "data_path": self._data_path,

@@ -22,24 +22,26 @@ class Constraint:
     Attributes:
         check: takes a workload or a draft with at least `fields`. Returns the fault and its remedy, or None.
         more: ordered fields whose increase never breaks the rule. For other ordered fields, a decrease never does.
+        apart: ordered fields of which either can break it.
     """
 
     fields: frozenset[str]
     check: Callable[[Any], str | None]
     more: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """Capacity of one host of a testbed.
+    """Capacity of one host of a testbed, and what a measurement of it can tell.
 
     Attributes:
         total_mrs: memory regions over all queue pairs.
         pinned_bytes: memory over all regions.
         outstanding_bytes: payload in flight in one direction. A device that needs longer for it than the ACK timeout
             retransmits queued packets and shows nothing else.
-        round_seconds: longest time from one round of an offered load to the next. A window without a round shows a
-            flow that offers nothing.
+        round_seconds: longest time from one round of an offered load to the next. A round is `wqe_batch` x
+            `signal_every` messages. A window without a round shows a flow that offers nothing.
     """
 
     total_mrs: int = 200_000
@@ -194,6 +196,15 @@ _ROUND = frozenset({"offered_bps", "wqe_batch", "signal_every", "messages", "opc
 """Fields that decide how often a flow posts."""
 
 
+def largest_round_bytes(w: Any) -> int:
+    """Return the payload bytes of the largest round of a flow: `wqe_batch` x `signal_every` messages in a row."""
+    sizes = payloads(w.opcode, w.more_opcodes, w.messages)
+    messages: int = w.wqe_batch * w.signal_every
+    turns, rest = divmod(messages, len(sizes))
+    again = sizes + sizes
+    return turns * sum(sizes) + max(sum(again[first : first + rest]) for first in range(len(sizes)))
+
+
 def _partners(w: Any) -> int:
     return max(int(w.requesters), int(w.responders))
 
@@ -227,9 +238,10 @@ def within(limits: HostLimits) -> tuple[Constraint, ...]:
         return f"{queues} keep {format_bytes(total)} in flight; at most {format_bytes(limits.outstanding_bytes)}"
 
     def rounds(w: Any) -> str | None:
-        sizes = payloads(w.opcode, w.more_opcodes, w.messages)
-        size = w.wqe_batch * w.signal_every * sum(sizes) / len(sizes)
-        if size * 8 <= limits.round_seconds * w.offered_bps or not w.offered_bps:
+        if not w.offered_bps:
+            return None
+        size = largest_round_bytes(w)
+        if size * 8 <= limits.round_seconds * w.offered_bps:
             return None
         seconds = format_short_seconds(size * 8 / w.offered_bps)
         return (
@@ -237,7 +249,9 @@ def within(limits: HostLimits) -> tuple[Constraint, ...]:
             f"{w.signal_every} messages come every {seconds}; at most {format_short_seconds(limits.round_seconds)}"
         )
 
-    of_load = [Constraint(_ROUND, rounds, frozenset({"offered_bps"}))] if math.isfinite(limits.round_seconds) else []
+    of_load = (
+        [Constraint(_ROUND, rounds, apart=frozenset({"offered_bps"}))] if math.isfinite(limits.round_seconds) else []
+    )
     return (
         Constraint(_HUB | {"qps", "mrs_per_qp"}, total_mrs),
         Constraint(_HUB | {"qps", "mrs_per_qp", "mr_bytes"}, pinned),

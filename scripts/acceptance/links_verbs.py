@@ -4,7 +4,7 @@
     scripts/acceptance/links_verbs.py --hosts HOSTS.yaml --rounds 5
 
 Calibrates the links with plain traffic of the space `soft-roce-load`. Then it measures, in turn: as at the calibration,
-with netem on one link, and beside a busy loop on the second host. Each round has the calibrated
+with netem on one link, and beside busy loops on the second host. Each round has the calibrated
 traffic, and the plain workload of the space with its chains of 16 KiB messages. A verdict is `latency` with the link,
 normal or inconclusive. netem acts on what the first host sends, and on nothing else: a `pfifo` below it keeps packets
 in order. Prints a table, asserts nothing.
@@ -36,13 +36,17 @@ SETTLE_SECONDS = 1.0
 DELAYS = ("2ms", "2ms 1ms rate 10gbit", "40ms", "40ms 10ms rate 10gbit")
 """Delay and jitter, and a rate, as netem without one reorders packets. An emulated machine takes some 10 ms itself."""
 
+HOGS = ("1 nice 0", "4 nice -20")
+"""Busy loops and their priority. The traffic has nice 0, so the second takes the CPU from it."""
+
 
 @click.command()
 @click.option("--hosts", type=click.Path(exists=True, path_type=Path), required=True)
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--repeat", default=3, show_default=True, help="Runs of the calibration.")
 @click.option("--delay", "delays", multiple=True, default=DELAYS, help="Delay and jitter of netem. Repeatable.")
-def main(hosts: Path, rounds: int, repeat: int, delays: tuple[str, ...]) -> None:
+@click.option("--hog", "hogs", multiple=True, default=HOGS, help="Busy loops and their priority. Repeatable.")
+def main(hosts: Path, rounds: int, repeat: int, delays: tuple[str, ...], hogs: tuple[str, ...]) -> None:
     """Measure what the module says."""
     choice = SearchChoice(TestbedChoice(hosts=str(hosts)), SPACE, recipe=RECIPE)
     found = read_inventory(hosts)
@@ -53,8 +57,9 @@ def main(hosts: Path, rounds: int, repeat: int, delays: tuple[str, ...]) -> None
         click.echo(f"calibrated link {link.link}: half within {half:.1f} ms, 99% within {most:.1f} ms")
     click.echo("| condition | workload | verdicts | p50 ms | p99 ms | link named |\n|-|-|-|-|-|-|")
     rows: dict[tuple[str, str], list[JudgedRun]] = {}
+    conditions = ("as calibrated", *(f"netem delay {each}" for each in delays), *(f"busy loops: {hog}" for hog in hogs))
     for _ in range(rounds):
-        for condition in ("as calibrated", *(f"netem delay {delay}" for delay in delays), "busy loop"):
+        for condition in conditions:
             with disturbed(found, condition), sessions.open_session(ADAPTERS, choice, Silence(), calibration) as opened:
                 plain = plain_load(opened.space)
                 assert plain is not None
@@ -78,9 +83,11 @@ def disturbed(hosts: list[Host], condition: str) -> Iterator[None]:
         first.run(f"modprobe sch_netem; tc qdisc replace dev {link} root handle 1: {condition}")
         first.run(f"tc qdisc add dev {link} parent 1:1 pfifo limit 1000")
         end = (first, f"tc qdisc del dev {link} root")
-    elif condition == "busy loop":
-        loop = second.run("nohup sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $!").strip()
-        end = (second, f"kill {loop}")
+    elif condition.startswith("busy loops"):
+        count, _, priority = condition.removeprefix("busy loops: ").split()
+        loop = f"nohup nice -n {priority} sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $!"
+        loops = second.run(f"for each in $(seq {count}); do {loop}; done").split()
+        end = (second, f"kill {' '.join(loops)}")
     else:
         yield
         return

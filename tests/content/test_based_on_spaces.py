@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,14 @@ def test_a_limit_that_a_space_states_leaves_the_others_of_its_base(tmp_path: Pat
         space(tmp_path, "again", f"based_on: mine.yaml\nlimits: {{pinned_bytes: 1MiB}}\ndimensions: {{{LOAD}}}\n")
     )
     assert again.limits == replace(base, total_mrs=7, pinned_bytes=1 << 20)
+
+
+def test_rounds_of_a_load_are_limited_where_a_space_says_so(tmp_path: Path) -> None:
+    assert load_space("soft-roce").limits.round_seconds == math.inf
+    mine = load_space(space(tmp_path, "mine", f"based_on: soft-roce-load\ndimensions: {{{LOAD}}}\n"))
+    assert mine.limits.round_seconds == 0.6
+    with pytest.raises(ContentError, match="round_seconds"):
+        load_space(space(tmp_path, "bad", f"limits: {{round_seconds: 0}}\ndimensions: {{{LOAD}}}\n"))
 
 
 def test_a_base_that_leads_back_is_refused(tmp_path: Path) -> None:

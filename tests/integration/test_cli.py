@@ -225,6 +225,10 @@ def test_spaces_and_counters_are_shown(tmp_path: Path) -> None:
     shown = answer("space", "show", "nsdi22", cwd=tmp_path)
     assert 35.5 <= shown["log10_size"] <= 36.5
     assert shown["limits"]["outstanding_bytes"] is None, "it has no limit"
+    assert shown["limits"]["round_seconds"] is None
+    assert answer("space", "show", "soft-roce-load", cwd=tmp_path)["limits"]["round_seconds"] == 0.6
+    words = "at an offered load, a round at least every 600 ms"
+    assert words in collie("space", "show", "soft-roce-load", cwd=tmp_path).stdout
     names = {counter["name"] for counter in answer("counters", "list", cwd=tmp_path)["counters"]}
     assert {"receive_wqe_cache_miss", "pcie_internal_back_pressure"} <= names
     assert "rcvd_pkts" in collie("counters", "list", "--driver", "rxe", cwd=tmp_path).stdout

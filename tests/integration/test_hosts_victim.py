@@ -76,6 +76,16 @@ def test_the_victim_counts_for_itself_and_is_measured_alone_once(tmp_path: Path)
         assert received(result) == {"a": None, "b": pytest.approx(16e9, rel=0.05)}
 
 
+def test_the_victim_has_an_engine_and_a_cpu_for_itself(tmp_path: Path) -> None:
+    rig = with_victim(tmp_path, usable_cpus=4)
+    rig.testbed.measure(Workload(qps=1000), 1)
+    rig.testbed.close()
+    for host in ("left", "right"):
+        prepared = json.loads((tmp_path / host / "prepared").read_text())
+        assert prepared["processes"] == 3
+        assert {flow["flow"]: flow.get("apart", False) for flow in prepared["flows"]} == {"a-b": False, "victim": True}
+
+
 def test_a_victim_that_cannot_be_measured_alone_is_named_and_not_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

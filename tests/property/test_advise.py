@@ -42,8 +42,9 @@ SPACE = Space(
         "send_wq_depth": Ordered("send_wq_depth", 1, 5, (1, 2, 3, 5), 4),
         "recv_wq_depth": Ordered("recv_wq_depth", 1, 5, (1, 2, 3, 5), 4),
         "messages": Vector("messages", 3, Ordered("messages", 1, 16, (1, 2, 4, 8, 12, 16), 8), (8,)),
+        "offered_bps": Ordered("offered_bps", 0, 64, (0, 16, 32, 64), 0, ladder_only=True),
     },
-    HostLimits(total_mrs=20, pinned_bytes=200, outstanding_bytes=150),
+    HostLimits(total_mrs=20, pinned_bytes=200, outstanding_bytes=150, round_seconds=3.0),
 )
 MAX_WORKLOADS = 500
 

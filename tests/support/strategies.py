@@ -139,7 +139,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         data_path=st.sampled_from([None, "native", "pyverbs"]),
         queue_fill_ratio=readings,
         pacing_error_ratio=readings,
-        starved=st.booleans(),
+        starved=st.none() | st.booleans(),
     )
     intervals = st.none() | st.tuples(seconds, seconds)
     latency = st.builds(

@@ -423,6 +423,14 @@ def test_two_engines_look_like_one(controllers: Any) -> None:
     assert [engine.status for engine in controller.engines] == [9, 9]
 
 
+def test_a_flow_that_is_apart_has_one_engine_more(controllers: Any) -> None:
+    controller = controllers()
+    flows = [*FLOWS, {"flow": "victim", "role": "requester", "qps": 1, "apart": True}]
+    assert len(controller.ask(**PREPARE | {"flows": flows}, processes=2)["engine_pids"]) == 3
+    ends = [[end["key"] for end in engine.commands[0]["ends"]] for engine in controller.engines]
+    assert ends == [["a-b/requester"], ["a-b/requester"], ["victim/requester"]]
+
+
 @pytest.mark.parametrize(
     ("processes", "reason"), [(3, "3 processes for 2 queue pairs"), (0, "1 to 64"), (65, "1 to 64")]
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collie.agent import devlink, ethtool, facts, report, sampler, totals
+from collie.agent import devlink, ethtool, facts, kernel_files, report, sampler, totals
 from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
 from collie.agent.kernel_threads import DeviceThreads
@@ -49,6 +49,16 @@ def test_a_kept_descriptor_sees_the_counter_move(sysfs: Path) -> None:
     (sysfs / "rxe0" / "ports" / "1" / "hw_counters" / "rcvd_pkts").write_text("99\n")
     assert counters.read()["rcvd_pkts"] == 99
     counters.close()
+
+
+def test_a_long_file_of_the_kernel_is_read_to_its_end() -> None:
+    """One read returns a page of it at most."""
+    with open("/proc/self/smaps", "rb") as whole:
+        lines = whole.read().count(b"KernelPageSize")
+    assert lines > 50
+    read = kernel_files.read_bytes("/proc/self/smaps")
+    assert read is not None
+    assert read.count(b"KernelPageSize") == pytest.approx(lines, abs=5)
 
 
 def test_a_source_that_is_not_there_is_empty(tmp_path: Path) -> None:
@@ -196,9 +206,10 @@ class StillEngine:
 
     def __init__(self, ends: dict[str, int]) -> None:
         self.totals = totals.Totals(ends)
+        self.wait_seconds: float | None = 0.25
 
-    def times(self) -> dict[str, float]:
-        return {"cpu_seconds": 1.5, "cpu_user_seconds": 0.5, "wait_seconds": 0.25}
+    def times(self) -> dict[str, float | None]:
+        return {"cpu_seconds": 1.5, "cpu_user_seconds": 0.5, "wait_seconds": self.wait_seconds}
 
 
 def totals_of(run: report.Run, number: int = 0) -> totals.Totals:
@@ -259,6 +270,19 @@ def test_the_idle_loop_of_a_victim_does_not_make_the_others_look_idle() -> None:
     health = run.health()
     assert (health["iterations"], health["idle_polls"]) == (20, 0)
     assert (health["post_errors"], health["cpu_seconds"]) == (3, 4.5)
+
+
+@pytest.mark.parametrize(
+    ("waits", "longest"), [((0.4, 0.2, 0.1), 0.3), ((0.1, 0.1, 0.5), 0.5), ((0.1, None, 0.5), None)]
+)
+def test_the_wait_for_a_cpu_is_that_of_the_victim_if_it_waits_longer(
+    waits: tuple[float | None, ...], longest: float | None
+) -> None:
+    run = run_of({"a-b/requester": 2, "victim/requester": 1}, {}, processes=2, apart=["victim/requester"])
+    for member, wait in zip(run.engines.members, waits, strict=True):
+        member.wait_seconds = wait  # type: ignore[attr-defined]
+    found = run.health()["wait_seconds"]
+    assert found == (longest if longest is None else pytest.approx(longest))
 
 
 def test_times_of_a_flow_are_those_of_all_engines() -> None:

@@ -70,7 +70,15 @@ def test_a_flow_that_is_apart_connects_to_the_last_engine_of_its_peer() -> None:
 
 def test_a_host_may_have_the_victim_alone() -> None:
     """With rails it runs between the other ports, of which the workload uses none."""
-    assert shares({VICTIM: 1}, 4, [VICTIM]) == [{VICTIM: 1}]
+    engines = Engines(Forked, {VICTIM: 1}, 4, [VICTIM])  # type: ignore[arg-type]
+    assert [[layout.key for layout in member.totals.ends] for member in engines.members] == [[VICTIM]]
+
+
+def test_a_phase_of_the_victim_alone_leaves_the_other_engines_idle() -> None:
+    engines = Engines(Forked, {"a-b/requester": 2, VICTIM: 1}, 2, [VICTIM])  # type: ignore[arg-type]
+    engines.send({"do": "phase", "ends": [{"key": VICTIM, "qps": 1, "workload": {}}]})
+    commands: list[Any] = [member.sent for member in engines.members]  # type: ignore[attr-defined]
+    assert [len(command["ends"]) for command in commands] == [0, 0, 1]
 
 
 def test_a_phase_is_at_rest_when_every_engine_is() -> None:
@@ -95,6 +103,9 @@ class Forked:
     def __init__(self, ends: dict[str, int]) -> None:
         self.totals, self.ended, self.status = Totals(ends), False, None
         self.killed = False
+
+    def send(self, command: dict[str, Any]) -> None:
+        self.sent = command
 
     def kill(self) -> None:
         self.killed = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +77,15 @@ def test_where_only_the_victim_is_judged_each_workload_has_one(recipe: str, has_
     hosts.write_text(_TWO_HOSTS.format("rxe0"))
     choice = SearchChoice(TestbedChoice(hosts=str(hosts), victim=True), space="soft-roce-load", recipe=recipe)
     uc_write = Workload(qp_type=QpType.UC, messages=(1024,), mtu=1024, offered_bps=4_000_000)
-    faults = [fault for _, fault in inputs.narrowed_space_of(ADAPTERS, choice).violations(uc_write)]
+    space = partial(inputs.narrowed_space_of, ADAPTERS, recipe=inputs.recipe_of(ADAPTERS, choice.testbed, recipe))
+    faults = [fault for _, fault in space(choice).violations(uc_write)]
     assert any("UC WRITE is counted by the packets" in fault for fault in faults) is not has_uc_write
     with_uc = dataclasses.replace(choice, fix=("qp_type=UC", "opcode=WRITE"))
     if has_uc_write:
-        assert inputs.narrowed_space_of(ADAPTERS, with_uc).base.opcode == "WRITE"
+        assert space(with_uc).base.opcode == "WRITE"
     else:
         with pytest.raises(UsageError, match="has no such workload: no victim beside it"):
-            inputs.narrowed_space_of(ADAPTERS, with_uc)
+            space(with_uc)
 
 
 def test_what_hosts_suggested_is_on_record_and_needs_no_hosts_file_later(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_without_a_bound_nothing_is_lost() -> None:
         beside(None),
         beside(1e9, measurement(problems=("the link changed",))),
         beside(1e9, measurement(health=GeneratorHealth(driven=False, reason="no CPU", starved=True))),
+        beside(1e9, measurement(health=GeneratorHealth(driven=False, reason="no CPU"))),  # an old record
     ],
 )
 def test_a_victim_that_no_sound_run_measured_decides_nothing(found: Measurement) -> None:
@@ -78,7 +79,7 @@ def test_a_victim_that_no_sound_run_measured_decides_nothing(found: Measurement)
 
 
 def test_a_workload_that_posts_less_than_it_should_may_cost_a_victim_all_the_same() -> None:
-    slow = measurement(health=GeneratorHealth(driven=False, reason="the posted load was 20% off"))
+    slow = measurement(health=GeneratorHealth(driven=False, reason="the posted load was 20% off", starved=False))
     assert verdict(beside(1e9, slow), 60e9).symptom is Symptom.VICTIM_LOSS
     assert late_verdict(replace(waiting(LATE), health=slow.health)).symptom is Symptom.VICTIM_LATENCY
 

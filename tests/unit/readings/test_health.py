@@ -306,7 +306,16 @@ def test_a_generator_whose_cpu_others_took_did_not_drive_the_run(
     health = generator_health(Workload(), {"a": a, "b": b}, software=software)
     assert health.driven is driven
     assert ("other processes took" in health.reason) is not driven
+    assert health.starved is not driven
     assert health.cpu_wait_ratio == pytest.approx(cpu[1])
+
+
+@pytest.mark.parametrize("end", ["victim/requester", "victim/responder", None])
+def test_a_victim_needs_its_cpu_in_time(end: str | None) -> None:
+    """With rails, a host can have an end of the victim and none of the workload."""
+    c = host(0.0, {end: steady(1e6)} if end else {}, engine=FULL, cpu=(0.5, 0.5, 1.0, 0.0))
+    window = {"a": host(0.0, {"a-b/requester": steady(1e6)}), "b": host(0.0, {"a-b/responder": None}), "c": c}
+    assert generator_health(Workload(), window).starved is bool(end)
 
 
 def with_cpu(sample: AgentSample, **changes: Any) -> AgentSample:
@@ -435,6 +444,7 @@ def test_a_generator_that_posts_too_little_into_empty_queues_is_to_blame(
 ) -> None:
     health = offered(posted, engine=(100.0, 5.0, empty))
     assert health.driven is driven
+    assert health.starved is False
     if not driven:
         assert health.reason == "host a: the posted load was 20% off, and 90% of the posts found the send queue empty"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collie.content.spaces import load_space
-from collie.workloads.constraint import VERBS
+from collie.workloads.constraint import VERBS, HostLimits, within
 from collie.workloads.workload import (
     Connection,
     Opcode,
@@ -53,6 +53,25 @@ def test_mixes_and_intervals_that_no_device_can_run_are_refused(changes: dict[st
     found = [text for rule in VERBS if (text := rule.check(Workload().with_(**changes)))]
     assert len(found) == 1
     assert complaint in found[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({"wqe_batch": 14}, None),  # 0.9 s
+        ({"wqe_batch": 16}, "1.05 s"),
+        ({"wqe_batch": 4, "signal_every": 4}, "1.05 s"),
+        ({"wqe_batch": 128, "offered_bps": 0}, None),  # full send queues have no rounds
+        ({"wqe_batch": 1, "messages": (64, 64, 1 << 20), "mr_bytes": 1 << 20}, "1.05 s"),  # the largest of three
+        ({"wqe_batch": 2, "messages": (1 << 20, 64, 1 << 20), "mr_bytes": 1 << 20}, "2.1 s"),  # the last and the first
+    ],
+)
+def test_a_load_has_to_come_often_enough_to_be_measured(changes: dict[str, Any], seconds: str | None) -> None:
+    workload = Workload(**{"offered_bps": 8_000_000, **changes})
+    found = [text for rule in within(HostLimits(round_seconds=1.0)) if (text := rule.check(workload))]
+    assert bool(found) is bool(seconds)
+    if seconds:
+        assert f"messages come every {seconds}; at most 1 s" in found[0]
 
 
 def test_a_receive_for_some_of_the_messages_is_reason_enough_for_a_shared_queue() -> None:

@@ -374,7 +374,7 @@ def test_models_become_plain_values() -> None:
                 "data_path": None,
                 "queue_fill_ratio": None,
                 "pacing_error_ratio": None,
-                "starved": False,
+                "starved": None,
             },
         ]
     }
