@@ -36,8 +36,9 @@ SETTLE_SECONDS = 1.0
 DELAYS = ("2ms", "2ms 1ms rate 10gbit", "40ms", "40ms 10ms rate 10gbit")
 """Delay and jitter, and a rate, as netem without one reorders packets. An emulated machine takes some 10 ms itself."""
 
-HOGS = ("1 nice 0", "4 nice -20")
-"""Busy loops and their priority. The traffic has nice 0, so the second takes the CPU from it."""
+HOGS = ("1 nice -n 0", "1 chrt -f 10")
+"""Busy loops and how they are started. Traffic of a small load wakes before a loop of any nice value, and not before a
+real-time one."""
 
 
 @click.command()
@@ -45,7 +46,7 @@ HOGS = ("1 nice 0", "4 nice -20")
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--repeat", default=3, show_default=True, help="Runs of the calibration.")
 @click.option("--delay", "delays", multiple=True, default=DELAYS, help="Delay and jitter of netem. Repeatable.")
-@click.option("--hog", "hogs", multiple=True, default=HOGS, help="Busy loops and their priority. Repeatable.")
+@click.option("--hog", "hogs", multiple=True, default=HOGS, help="Busy loops and how they are started. Repeatable.")
 def main(hosts: Path, rounds: int, repeat: int, delays: tuple[str, ...], hogs: tuple[str, ...]) -> None:
     """Measure what the module says."""
     choice = SearchChoice(TestbedChoice(hosts=str(hosts)), SPACE, recipe=RECIPE)
@@ -84,8 +85,8 @@ def disturbed(hosts: list[Host], condition: str) -> Iterator[None]:
         first.run(f"tc qdisc add dev {link} parent 1:1 pfifo limit 1000")
         end = (first, f"tc qdisc del dev {link} root")
     elif condition.startswith("busy loops"):
-        count, _, priority = condition.removeprefix("busy loops: ").split()
-        loop = f"nohup nice -n {priority} sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $!"
+        count, start = condition.removeprefix("busy loops: ").split(maxsplit=1)
+        loop = f"nohup {start} sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $!"
         loops = second.run(f"for each in $(seq {count}); do {loop}; done").split()
         end = (second, f"kill {' '.join(loops)}")
     else:
