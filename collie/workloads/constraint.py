@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from math import lcm
 from typing import Any
 
@@ -201,8 +202,8 @@ def largest_round_bytes(w: Any) -> int:
     sizes = payloads(w.opcode, w.more_opcodes, w.messages)
     messages: int = w.wqe_batch * w.signal_every
     turns, rest = divmod(messages, len(sizes))
-    again = sizes + sizes
-    return turns * sum(sizes) + max(sum(again[first : first + rest]) for first in range(len(sizes)))
+    before = tuple(accumulate(sizes + sizes, initial=0))
+    return turns * sum(sizes) + max(before[first + rest] - before[first] for first in range(len(sizes)))
 
 
 def _partners(w: Any) -> int:
