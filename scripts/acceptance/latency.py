@@ -3,12 +3,14 @@
 
     scripts/acceptance/latency.py overhead --rounds 9
     scripts/acceptance/latency.py overhead --hosts HOSTS.yaml --rounds 9
+    scripts/acceptance/latency.py lateness
     scripts/acceptance/latency.py idle --hosts HOSTS.yaml --rounds 5
     scripts/acceptance/latency.py echo --hosts HOSTS.yaml --rounds 5
     scripts/acceptance/latency.py pacing --hosts HOSTS.yaml
 
 `overhead` compares the agent with one that times nothing, in turn. Without hosts it drives the fake device of the
-tests, which takes 0.4 us of the same CPU for a message, and the figure is CPU time per message. `idle` compares the
+tests, which takes 0.4 us of the same CPU for a message, and the figure is CPU time per message. `lateness` offers it
+few messages, so their latency is how late the loop posts them. `idle` compares the
 latency of RC messages one at a time with that of perftest, which spins, and with `-e` sleeps: the median, and of READ
 the range of 99 % over the rounds.
 `echo` compares the echoes of UC and UD with the acknowledgements of RC at the same load. `pacing` measures a full
@@ -35,6 +37,7 @@ import click
 from benchmarks.agent_driver import Host, RemoteAgent, begin, ends, read_inventory
 from collie.agent.build import pack, sources
 from collie.agent.paths import load_native
+from collie.agent.report import PERIOD_SECONDS
 from collie.agent.totals import ATTENTION
 from collie.hosts.session import Archive
 from collie.readings.latency import Histogram
@@ -44,6 +47,7 @@ from tests.support.fake_libraries import compiled
 TIMED = ("collie/agent/queues.py", b"queue.timed, queue.echoed = self.timed, self.echoed", b"queue.timed = False")
 PLAIN: dict[str, Any] = {"qp_type": "RC", "mtu": 4096, "timeout": 18, "max_rd_atomic": 16, "max_dest_rd_atomic": 16}
 KEY = "a-b/requester"
+KEY_IN_LOOPBACK = "a-a/requester"
 WARM_UP_SECONDS = 1.0
 PORTS = itertools.cycle(range(18600, 18700))
 LISTEN_SECONDS = 1.5
@@ -74,13 +78,15 @@ def two_agents(hosts: list[Host], archive: Archive | None = None) -> Iterator[li
             agent.close()
 
 
-def window(agents: list[RemoteAgent], workload: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def window(
+    agents: list[RemoteAgent], workload: Mapping[str, Any], seconds: float, period_seconds: float = PERIOD_SECONDS
+) -> dict[str, Any]:
     """Run a workload. Return what its requester gained in the window, and the length of the window."""
     for agent in agents:
         agent.samples.clear()
     try:
-        begin(agents, workload, ends(), data_path="native")
-        time.sleep(WARM_UP_SECONDS + seconds + 0.3)
+        begin(agents, workload, ends(), period_seconds=period_seconds, data_path="native")
+        time.sleep(WARM_UP_SECONDS + seconds + period_seconds)
     finally:
         for agent in agents:
             agent.ask("destroy", deadline_seconds=60)
@@ -93,8 +99,16 @@ def window(agents: list[RemoteAgent], workload: Mapping[str, Any], seconds: floa
     return gained
 
 
-def on_fake_device(library: Path, seconds: float, *, timed: bool, **workload: Any) -> float:
-    """Return the messages/s that the loop moves within this process."""
+class OnFakeDevice(NamedTuple):
+    """What the loop did within this process."""
+
+    messages: int
+    cpu_seconds: float
+    latencies: Histogram
+
+
+def on_fake_device(library: Path, seconds: float, *, timed: bool, **workload: Any) -> OnFakeDevice:
+    """Run a workload within this process."""
     loop = Loopback(load_native(str(library)), timed=timed, **{**PLAIN, **workload})
 
     def end() -> None:
@@ -108,12 +122,16 @@ def on_fake_device(library: Path, seconds: float, *, timed: bool, **workload: An
     used = time.process_time() - used
     assert time.monotonic() - began >= seconds / 2
     timer.join()
-    messages: int = loop.requester["completed_messages"]
+    found = OnFakeDevice(
+        loop.requester["completed_messages"],
+        used,
+        Histogram.between((), loop.read.times(KEY_IN_LOOPBACK, 0)["latencies"] or ()),
+    )
     loop.totals.words[ATTENTION] = 0
     os.read(loop.control, 1)
     loop.traffic.drain(5.0)
     loop.close()
-    return messages / used
+    return found
 
 
 @click.group()
@@ -158,13 +176,10 @@ def _alternate(
     hosts: Path | None, library: Path | None, cell: dict[str, Any], rounds: int, seconds: float
 ) -> list[tuple[float, float]]:
     if library is not None:
-        return [
-            (
-                on_fake_device(library, seconds, timed=True, **cell),
-                on_fake_device(library, seconds, timed=False, **cell),
-            )
-            for _ in range(rounds)
+        each = [
+            [on_fake_device(library, seconds, timed=timed, **cell) for timed in (True, False)] for _ in range(rounds)
         ]
+        return [tuple(one.messages / one.cpu_seconds for one in pair) for pair in each]
     assert hosts is not None
     found = read_inventory(hosts)
     with two_agents(found) as timed, two_agents(found, untimed()) as plain:
@@ -173,10 +188,27 @@ def _alternate(
 
 
 @main.command()
+@ROUNDS
+@SECONDS
+def lateness(rounds: int, seconds: float) -> None:
+    """Latency of a few RC WRITEs of 64 B a second on the fake device: medians over the rounds."""
+    click.echo("| messages/s | median us | 90% us | CPU |\n|-|-|-|-|")
+    with tempfile.TemporaryDirectory() as folder:
+        library = compiled("libibverbs", Path(folder))
+        for rate in (20, 50, 250, 1000, 5000):
+            load = {"opcode": "WRITE", "messages": [64], "qps": 1, "offered_bps": 8 * 64 * rate}
+            each = [on_fake_device(library, seconds, timed=True, **load) for _ in range(rounds)]
+            quantiles = [median((one.latencies.quantile(share) or 0.0) / 1e3 for one in each) for share in (0.5, 0.9)]
+            share = median(one.cpu_seconds for one in each) / seconds
+            click.echo(f"| {rate} | {quantiles[0]:.1f} | {quantiles[1]:.1f} | {share:.1%} |")
+
+
+@main.command()
 @HOSTS
 @ROUNDS
 @SECONDS
-def idle(hosts: Path, rounds: int, seconds: float) -> None:
+@click.option("--period", default=PERIOD_SECONDS, show_default=True, help="Seconds between samples of the agent.")
+def idle(hosts: Path, rounds: int, seconds: float, period: float) -> None:
     """Latency of RC messages one at a time: the agent, perftest, and perftest -e, in turn.
 
     perftest prints half of a ping-pong, and the whole READ. An acknowledgement is half of a ping-pong of 2 B.
@@ -192,7 +224,7 @@ def idle(hosts: Path, rounds: int, seconds: float) -> None:
                 {"": [], "-e": []} if opcode != "WRITE" else {"": []}
             )  # it has no events
             for _ in range(rounds):
-                timed = window(agents, workload, seconds)["latencies"]
+                timed = window(agents, workload, seconds, period)["latencies"]
                 ours.append(Quantiles(*((timed.quantile(share) or 0.0) / 1e3 for share in (0.5, 0.99))))
                 for option, kept in theirs.items():
                     kept.append(_round_trip(found, opcode, size, option))

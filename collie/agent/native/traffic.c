@@ -9,10 +9,12 @@
  * 2. Rounds of a queue complete in the order of posting, so a ring of those that are timed suffices.
  * 3. To read the clock costs as much as to post. It is read per timed round and, for gaps, once in a few polls that found
  *    something. A paced loop reads it in each round.
- * 4. With UC and UD a completion proves only that the device took the request, so a timed round ends with immediate data,
+ * 4. A sleep lasts longer than it was to, by tens of microseconds or by a millisecond, as the machine's timers and idle
+ *    states have it. So the loop learns by how much sooner to wake, and polls until the round is due.
+ * 5. With UC and UD a completion proves only that the device took the request, so a timed round ends with immediate data,
  *    the number of its echo. The responder sends this number back. An echo can be lost, so a queue has a few places for
  *    them, and a new round takes that of the oldest.
- * 5. A timed round ends when the device completed it, if the device stamps completions (nic_clock.h). Else it ends when
+ * 6. A timed round ends when the device completed it, if the device stamps completions (nic_clock.h). Else it ends when
  *    the loop polls it, which includes the time that the loop took to come to that completion queue. */
 
 #define _GNU_SOURCE
@@ -145,6 +147,7 @@ struct traffic {
 	int64_t now; /* when the clock was last read */
 	int64_t reviewed;
 	int64_t spin; /* nanoseconds for which it polls after something happened, before it sleeps */
+	int64_t lead; /* nanoseconds before a round is due from which on it polls */
 	uint64_t rounds; /* posted on queues that completions time, since the last review, up to the last that was timed */
 	uint64_t echo_rounds; /* likewise on queues that echoes time */
 	double echo_budget; /* rounds that may still ask for an echo */
@@ -171,8 +174,8 @@ enum { MOST_EVERY = 64, TIMED_PER_SECOND = 4096, REVIEW_NANOSECONDS = 50000000 }
 enum { MOST_EVERY_ECHO = 1024, ECHOES_PER_SECOND = 128 };
 /* A gap may seem longer by the time of so many polls that found something. */
 enum { POLLS_PER_LOOK = 4 };
-/* A sleep may last this much longer than it was to. The loop polls without sleeping for so long before a round is due. */
-enum { SPIN_NANOSECONDS = 100000 };
+/* The lead at first, and its bounds. */
+enum { LEAD_NANOSECONDS = 100000, SHORTEST_LEAD_NANOSECONDS = 20000, LONGEST_LEAD_NANOSECONDS = 5000000 };
 /* A round that is out alone is polled for: there is nothing to batch, and the event that ends a sleep would be part of its
  * latency. With several, an emulated CPU is better left to the kernel's half of a software device. */
 enum { SPIN_ALONE_NANOSECONDS = 1000000 };
@@ -268,6 +271,16 @@ EXPORT uint32_t collie_next_timed(uint32_t every, uint32_t cycle)
 	while (common_divisor(every, cycle) != 1)
 		every += 2;
 	return every;
+}
+
+/* The lead after a sleep that ended so much later than it was to. A quarter more for one that was too late and a 32nd less
+ * for one in time leave one sleep of eight too late. A sleep that other work prolonged counts as any other. */
+EXPORT int64_t collie_next_lead(int64_t lead, int64_t late)
+{
+	lead += late > lead ? lead / 4 : -(lead / 32);
+	if (lead < SHORTEST_LEAD_NANOSECONDS)
+		return SHORTEST_LEAD_NANOSECONDS;
+	return lead < LONGEST_LEAD_NANOSECONDS ? lead : LONGEST_LEAD_NANOSECONDS;
 }
 
 static uint32_t within(double every, uint32_t most)
@@ -681,13 +694,19 @@ static void account(struct traffic *t, const struct abi_wc *completions, const u
 		settle_sends(t, sends[i]);
 }
 
-static void sleep_until_event(struct traffic *t, int64_t nanoseconds)
+/* Sleep until something happened, at the latest until the clock shows `until`, which is less than a second away. */
+static void sleep_until_event(struct traffic *t, int64_t until)
 {
-	struct timespec limit = {0, nanoseconds};
+	int64_t left = until - now();
+	struct timespec limit = {0, left > 0 ? left : 0};
 
 	for (uint32_t i = 0; i < t->cq_count; i++)
 		t->sleepers[i].revents = 0;
-	if (ppoll(t->sleepers, t->cq_count + 1, &limit, NULL) <= 0)
+	int ready = ppoll(t->sleepers, t->cq_count + 1, &limit, NULL);
+
+	if (!ready)
+		t->lead = collie_next_lead(t->lead, now() - until);
+	if (ready <= 0)
 		return;
 	for (uint32_t i = 0; i < t->cq_count; i++) {
 		void *cq, *context;
@@ -706,6 +725,7 @@ static void arm(struct traffic *t)
 /* Find what to sleep on. */
 EXPORT void collie_traffic_init(struct traffic *t)
 {
+	t->lead = LEAD_NANOSECONDS;
 	for (uint32_t i = 0; i < t->cq_count; i++) {
 		t->sleepers[i].fd = t->cqs[i].fd;
 		t->sleepers[i].events = POLLIN;
@@ -809,11 +829,11 @@ EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 
 	while (!__atomic_load_n(&t->words[ATTENTION], __ATOMIC_RELAXED)) {
 		int64_t idle = IDLE_MILLISECONDS * 1000000;
-		int found = round_over_queues(t);
+		int found = round_over_queues(t), paced = t->paced && t->sending;
 
 		if (found < 0)
 			return found;
-		if (t->paced && t->sending) {
+		if (paced) {
 			t->now = now();
 			t->fresh = 1;
 			found += post_due(t);
@@ -834,13 +854,13 @@ EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 		t->words[IDLE_POLLS]++;
 		int64_t spin = t->rounds_out == 1 && t->spin < SPIN_ALONE_NANOSECONDS ? SPIN_ALONE_NANOSECONDS : t->spin;
 
-		if (idle <= SPIN_NANOSECONDS || (spin && now() - busy_at < spin)) {
+		if (idle <= t->lead || (spin && now() - busy_at < spin)) {
 			sched_yield(); /* on a host of few CPUs, the kernel's half of a software device needs this one */
 			continue;
 		}
 		/* A completion may have come before arming and raises no event: poll once more before sleeping. */
 		if (armed)
-			sleep_until_event(t, t->paced && t->sending ? idle - SPIN_NANOSECONDS / 2 : idle);
+			sleep_until_event(t, (paced ? t->now : now()) + idle - t->lead);
 		else
 			arm(t);
 		armed = !armed;

@@ -1,10 +1,11 @@
-"""Buckets of durations, in Python and in C, and which rounds are timed."""
+"""Buckets of durations, in Python and in C, which rounds are timed, and when the loop wakes for one that is due."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -53,6 +54,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     object_.collie_bucket.restype = ctypes.c_uint32
     object_.collie_next_timed.argtypes = [ctypes.c_uint32, ctypes.c_uint32]
     object_.collie_next_timed.restype = ctypes.c_uint32
+    object_.collie_next_lead.argtypes = [ctypes.c_int64, ctypes.c_int64]
+    object_.collie_next_lead.restype = ctypes.c_int64
     return object_
 
 
@@ -69,3 +72,22 @@ def test_the_rounds_that_are_timed_visit_each_request_of_a_cycle(loaded: ctypes.
     distance = loaded.collie_next_timed(every, cycle)
     assert math.gcd(distance, 2 * cycle) == 1
     assert every <= distance <= every + 60
+
+
+@given(typical=st.integers(30_000, 1_500_000), seed=st.integers(0, 1 << 16))
+def test_the_loop_wakes_so_early_that_one_sleep_of_eight_is_too_late(
+    loaded: ctypes.CDLL, typical: int, seed: int
+) -> None:
+    """As on machines whose sleeps are late by 30 us or by a millisecond."""
+    draw, lead, too_late = Random(seed), 100_000, 0
+    for sleep in range(2_400):
+        late = int(draw.expovariate(1 / typical))
+        too_late += sleep >= 400 and late > lead
+        lead = loaded.collie_next_lead(lead, late)
+    assert 1 / 16 <= too_late / 2_000 <= 1 / 5
+
+
+@given(lead=st.integers(20_000, 5_000_000), late=st.integers(0, 1 << 62))
+def test_one_late_sleep_changes_little(loaded: ctypes.CDLL, lead: int, late: int) -> None:
+    """Other work can hold up a sleep for any time, and the loop must not poll as long for each round after it."""
+    assert 20_000 <= loaded.collie_next_lead(lead, late) <= min(5_000_000, lead + lead // 4)
