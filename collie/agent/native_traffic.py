@@ -92,7 +92,7 @@ class TrafficStruct(ctypes.Structure):
         ("waiting", POINTER(c_void_p)),
         ("clock", POINTER(ClockStruct)),
         *members(c_void_p, "get_cq_event ack_cq_events"),
-        *members(c_int64, "began now reviewed spin lead"),
+        *members(c_int64, "began now reviewed spin oversleep gap"),
         *members(c_uint64, "rounds echo_rounds"),
         ("echo_budget", c_double),
         *members(c_uint32, "queue_count cq_count pair_count sending"),

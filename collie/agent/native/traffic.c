@@ -9,8 +9,8 @@
  * 2. Rounds of a queue complete in the order of posting, so a ring of those that are timed suffices.
  * 3. To read the clock costs as much as to post. It is read per timed round and, for gaps, once in a few polls that found
  *    something. A paced loop reads it in each round.
- * 4. A sleep lasts longer than it was to, by tens of microseconds or by a millisecond, as the machine's timers and idle
- *    states have it. So the loop learns by how much sooner to wake, and polls until the round is due.
+ * 4. A sleep lasts longer than asked, by 0.1 ms on a server and by 0.5 ms on an emulated machine. So the loop learns by
+ *    how much sooner to wake, and polls until the round is due.
  * 5. With UC and UD a completion proves only that the device took the request, so a timed round ends with immediate data,
  *    the number of its echo. The responder sends this number back. An echo can be lost, so a queue has a few places for
  *    them, and a new round takes that of the oldest.
@@ -147,7 +147,8 @@ struct traffic {
 	int64_t now; /* when the clock was last read */
 	int64_t reviewed;
 	int64_t spin; /* nanoseconds for which it polls after something happened, before it sleeps */
-	int64_t lead; /* nanoseconds before a round is due from which on it polls */
+	int64_t oversleep; /* nanoseconds that seven of eight sleeps do not exceed by more */
+	int64_t gap; /* between the last round that was due and the next, in nanoseconds */
 	uint64_t rounds; /* posted on queues that completions time, since the last review, up to the last that was timed */
 	uint64_t echo_rounds; /* likewise on queues that echoes time */
 	double echo_budget; /* rounds that may still ask for an echo */
@@ -174,8 +175,11 @@ enum { MOST_EVERY = 64, TIMED_PER_SECOND = 4096, REVIEW_NANOSECONDS = 50000000 }
 enum { MOST_EVERY_ECHO = 1024, ECHOES_PER_SECOND = 128 };
 /* A gap may seem longer by the time of so many polls that found something. */
 enum { POLLS_PER_LOOK = 4 };
-/* The lead at first, and its bounds. */
-enum { LEAD_NANOSECONDS = 100000, SHORTEST_LEAD_NANOSECONDS = 20000, LONGEST_LEAD_NANOSECONDS = 5000000 };
+/* What is due sooner is polled for: to sleep and to wake takes about as long. */
+enum { SHORTEST_LEAD_NANOSECONDS = 100000, LONGEST_OVERSLEEP_NANOSECONDS = 5000000 };
+/* Polling takes at most this share of the time, as on a host of few CPUs it would hold up a software device. It also lets
+ * the loop sleep after each round, and so go on learning. */
+enum { LEAD_SHARE = 4 };
 /* A round that is out alone is polled for: there is nothing to batch, and the event that ends a sleep would be part of its
  * latency. With several, an emulated CPU is better left to the kernel's half of a software device. */
 enum { SPIN_ALONE_NANOSECONDS = 1000000 };
@@ -273,14 +277,24 @@ EXPORT uint32_t collie_next_timed(uint32_t every, uint32_t cycle)
 	return every;
 }
 
-/* The lead after a sleep that ended so much later than it was to. A quarter more for one that was too late and a 32nd less
- * for one in time leave one sleep of eight too late. A sleep that other work prolonged counts as any other. */
-EXPORT int64_t collie_next_lead(int64_t lead, int64_t late)
+/* The oversleep after a sleep that ended so much later than asked. A quarter more after one that exceeds it and a 32nd less
+ * after one that does not leave one of eight above. Other work can prolong a sleep by any time, so its length is not used. */
+EXPORT int64_t collie_next_oversleep(int64_t oversleep, int64_t late)
 {
-	lead += late > lead ? lead / 4 : -(lead / 32);
-	if (lead < SHORTEST_LEAD_NANOSECONDS)
+	oversleep += late > oversleep ? oversleep / 4 : -(oversleep / 32);
+	if (oversleep < SHORTEST_LEAD_NANOSECONDS)
 		return SHORTEST_LEAD_NANOSECONDS;
-	return lead < LONGEST_LEAD_NANOSECONDS ? lead : LONGEST_LEAD_NANOSECONDS;
+	return oversleep < LONGEST_OVERSLEEP_NANOSECONDS ? oversleep : LONGEST_OVERSLEEP_NANOSECONDS;
+}
+
+/* How long before a round is due the loop wakes, and polls from then on. */
+static int64_t lead(const struct traffic *t)
+{
+	int64_t most = t->gap / LEAD_SHARE;
+
+	if (t->oversleep < most)
+		return t->oversleep;
+	return most > SHORTEST_LEAD_NANOSECONDS ? most : SHORTEST_LEAD_NANOSECONDS;
 }
 
 static uint32_t within(double every, uint32_t most)
@@ -517,6 +531,8 @@ static int post_due(struct traffic *t)
 		post_rounds(t, pop(t));
 		posted = 1;
 	}
+	if (posted && t->waiting_count)
+		t->gap = t->waiting[0]->due - t->now;
 	return posted;
 }
 
@@ -705,7 +721,7 @@ static void sleep_until_event(struct traffic *t, int64_t until)
 	int ready = ppoll(t->sleepers, t->cq_count + 1, &limit, NULL);
 
 	if (!ready)
-		t->lead = collie_next_lead(t->lead, now() - until);
+		t->oversleep = collie_next_oversleep(t->oversleep, now() - until);
 	if (ready <= 0)
 		return;
 	for (uint32_t i = 0; i < t->cq_count; i++) {
@@ -725,7 +741,7 @@ static void arm(struct traffic *t)
 /* Find what to sleep on. */
 EXPORT void collie_traffic_init(struct traffic *t)
 {
-	t->lead = LEAD_NANOSECONDS;
+	t->oversleep = SHORTEST_LEAD_NANOSECONDS;
 	for (uint32_t i = 0; i < t->cq_count; i++) {
 		t->sleepers[i].fd = t->cqs[i].fd;
 		t->sleepers[i].events = POLLIN;
@@ -764,6 +780,7 @@ EXPORT void collie_traffic_begin(struct traffic *t)
 	t->paced = t->waiting_count = t->rounds = t->echo_rounds = t->rounds_out = 0;
 	t->every = t->echo_every = 1;
 	t->echo_budget = ECHOES;
+	t->gap = 0;
 	if (t->clock)
 		begin_clock(t->clock);
 	report_clock(t);
@@ -854,13 +871,13 @@ EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 		t->words[IDLE_POLLS]++;
 		int64_t spin = t->rounds_out == 1 && t->spin < SPIN_ALONE_NANOSECONDS ? SPIN_ALONE_NANOSECONDS : t->spin;
 
-		if (idle <= t->lead || (spin && now() - busy_at < spin)) {
+		if (idle <= lead(t) || (spin && now() - busy_at < spin)) {
 			sched_yield(); /* on a host of few CPUs, the kernel's half of a software device needs this one */
 			continue;
 		}
 		/* A completion may have come before arming and raises no event: poll once more before sleeping. */
 		if (armed)
-			sleep_until_event(t, (paced ? t->now : now()) + idle - t->lead);
+			sleep_until_event(t, (paced ? t->now : now()) + idle - lead(t));
 		else
 			arm(t);
 		armed = !armed;
