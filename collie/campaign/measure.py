@@ -318,7 +318,7 @@ class Measurer:
             if isinstance(result, Unsupported | HostLost):
                 return
             if isinstance(result, Measured) and not why:
-                self._bounds.learn(sibling, delivered(sibling, result.measurement, self._thresholds.loss_of))
+                self._bounds.learn(sibling, delivered(sibling, result.measurement))
                 self.plain.append(result.measurement)
                 await self._compare(lane, record, result.measurement)
                 await self._timing_links(lane, workload)

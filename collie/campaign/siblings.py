@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from collie.campaign.lanes import Lane
 from collie.detect.bounds import Bound
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Measurement, Victim
 from collie.detect.symptom import Verdict
-from collie.detect.thresholds import Loss
+from collie.detect.victims import carries_its_load
 from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.workloads.plan import sinks
+from collie.workloads.units import format_count
 from collie.workloads.workload import Workload
 
 
@@ -28,9 +29,11 @@ def unfit(result: RunResult, unbounded: Verdict | None, *, beside_victim: bool =
     """Return why a run is no reference, as a clause without a subject, or an empty string.
 
     `unbounded` is the verdict on the run without a bound. A victim is compared by its mean, which needs no level. But
-    beside a plain sibling that posts less than it should, a victim keeps too much.
+    beside a plain sibling that posts less than it should, or whose queue pairs fail, a victim keeps too much.
     """
     match result:
+        case Measured(measurement) if beside_victim and (errors := measurement.health.completion_errors):
+            return f"had {format_count(sum(errors.values()), 'failed request')}: {', '.join(errors)}"
         case Measured(measurement) if beside_victim and not measurement.health.driven:
             return f"could not be driven: {measurement.health.reason}"
         case Measured(measurement) if unbounded is not None:
@@ -52,20 +55,23 @@ def is_too_slow(measurement: Measurement) -> bool:
     return not measurement.health.driven and measurement.health.starved is False
 
 
-def delivered(workload: Workload, measurement: Measurement, loss_of: Loss = Loss.OF_WORKLOAD) -> Mapping[str, Bound]:
+def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
     """Return the throughput of a plain sibling at each receiving host with known readings.
 
-    It comes with the victim beside it, and with the latency that is judged: the victim's, or the longest of the run.
+    It comes with the longest latency of the run, and with the victim beside it.
     """
-    found, latency, victim = {}, measurement.longest_latency, measurement.victim
-    if loss_of is Loss.OF_VICTIM:
-        latency = victim.latency if victim else None
-    victim_bps = None if victim is None else victim.beside_bps
+    found, victim = {}, measurement.victim or Victim()
+    victim_latency = victim.latency if carries_its_load(victim) else None
     for name in sinks(workload):
         host = measurement.host(name)
         if host.delivered_bps is not None and host.delivered_pps is not None:
             found[name] = Bound(
-                host.delivered_bps, host.delivered_pps, "plain sibling", latency=latency, victim_bps=victim_bps
+                host.delivered_bps,
+                host.delivered_pps,
+                "plain sibling",
+                latency=measurement.longest_latency,
+                victim_bps=victim.beside_bps,
+                victim_latency=victim_latency,
             )
     return found
 

@@ -46,8 +46,8 @@ from collie.workloads.workload import FIELD_NAMES, Opcode, QpType, Workload, rea
 _IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
 """Fields in which siblings that bracket a bound can differ."""
 
-_NOT_CARRIED = 0.02
-"""Share of its offered load that a sibling can lack. Beyond, its latency tells how long its send queues are."""
+NOT_CARRIED = 0.02
+"""Share of its offered load that plain traffic can lack. Beyond, its latency tells how long its send queues are."""
 
 _shared = reader([name for name in FIELD_NAMES if name not in {*_IN_FLIGHT, "offered_bps"}])
 
@@ -60,9 +60,10 @@ class Bound:
         bps, pps: bits/s and packets/s of payload.
         source: `specification`, `offered load`, `calibration` or `plain sibling`.
         detail: date and repeatability of the measurement, or that it is a limit which like traffic sets.
-        latency: of the plain sibling at the same offered load, the longest of its flows, or that of the victim where
-            its loss is judged. None if none is known, or if the sibling does not carry the load.
+        latency: of the plain sibling at the same offered load, the longest of its flows. None if none is known, or if
+            the sibling does not carry the load.
         victim_bps: of the plain flow beside the plain sibling. None if none is known.
+        victim_latency: of that flow. None if none is known, or if the flow does not carry its load.
     """
 
     bps: float
@@ -71,6 +72,7 @@ class Bound:
     detail: str = ""
     latency: Latency | None = None
     victim_bps: float | None = None
+    victim_latency: Latency | None = None
 
     @property
     def name(self) -> str:
@@ -82,12 +84,12 @@ class Bound:
 
         Without the latency of one of them, none is known: a sibling that cannot carry its load is late.
         """
-        latencies = [each.latency for each in (self, other) if each.latency is not None]
         kept = [each.victim_bps for each in (self, other) if each.victim_bps is not None]
         return replace(
             self,
-            latency=longest(latencies) if len(latencies) == 2 else None,
+            latency=_longer(self.latency, other.latency),
             victim_bps=min(kept, default=None),
+            victim_latency=_longer(self.victim_latency, other.victim_latency),
         )
 
     def share(self, part: float) -> Bound:
@@ -95,7 +97,7 @@ class Bound:
         return self if part == 1.0 else replace(self, bps=self.bps * part, pps=self.pps * part)
 
     def _of_sibling(self) -> dict[str, Any]:
-        return {"latency": self.latency, "victim_bps": self.victim_bps}
+        return {"latency": self.latency, "victim_bps": self.victim_bps, "victim_latency": self.victim_latency}
 
     def capped(self, other: Bound) -> Bound:
         """Return the lower of both values. The bound that decides bits/s gives the source and the detail."""
@@ -103,12 +105,29 @@ class Bound:
         return replace(named, bps=min(self.bps, other.bps), pps=min(self.pps, other.pps), **self._of_sibling())
 
 
+def _longer(one: Latency | None, other: Latency | None) -> Latency | None:
+    """Return the longer of two latencies, None unless both are known."""
+    return None if one is None or other is None else longest([one, other])
+
+
+def _middle_of(latencies: Iterable[Latency | None]) -> Latency | None:
+    """Return the median of each quantile over the latencies that are known, None without any."""
+    known = [latency for latency in latencies if latency is not None]
+    if not known:
+        return None
+    return Latency(
+        _middle(each.median_seconds for each in known),
+        _middle(each.p99_seconds for each in known),
+        _middle(each.p999_seconds for each in known),
+    )
+
+
 Specification = Callable[[Workload], "Bound"]
 
 UNBOUNDED = Bound(math.inf, math.inf, "specification")
 """The bound of a device without a specification, such as Soft-RoCE."""
 
-NOTHING_EXPECTED = Bound(0.0, 0.0, "specification", victim_bps=0.0)
+NOTHING_EXPECTED = Bound(0.0, 0.0, "specification", victim_bps=-math.inf)
 """A bound that any throughput reaches."""
 
 
@@ -308,11 +327,13 @@ class Bounds:
             specified = self._specification(workload)
             return Bound(specified.bps, specified.pps, specified.source, reached)
         runs = self._siblings[self.sibling(workload)]
-        latency, victim_bps = self._latency(self.sibling(workload)), _middle(run.victim_bps for run in runs)
-        reference = at_own_mtu(workload, _median(runs), runs[-1].source)
-        return self._with_imitation(
-            workload, self._capped(workload, replace(reference, latency=latency, victim_bps=victim_bps))
+        reference = replace(
+            at_own_mtu(workload, _median(runs), runs[-1].source),
+            latency=self._latency(self.sibling(workload)),
+            victim_bps=_middle(run.victim_bps for run in runs),
+            victim_latency=_middle_of(run.victim_latency for run in runs),
         )
+        return self._with_imitation(workload, self._capped(workload, reference))
 
     def _with_imitation(self, workload: Workload, bound: Bound) -> Bound:
         """Return the bound on latency and on what a victim keeps that holds beside imitated control verbs, too."""
@@ -324,16 +345,11 @@ class Bounds:
     def _latency(self, sibling: Workload) -> Latency | None:
         """Return the median of each quantile over the runs of a sibling. None if it carries no load."""
         runs = self._siblings[sibling]
-        known = [run.latency for run in runs if run.latency is not None]
         if not sibling.offered_bps:
             return None  # it tells the length of a full send queue
-        if not known or _median(runs) < (1.0 - _NOT_CARRIED) * sibling.offered_bps * sibling.partners:
+        if _median(runs) < (1.0 - NOT_CARRIED) * sibling.offered_bps * sibling.partners:
             return None
-        return Latency(
-            _middle(each.median_seconds for each in known),
-            _middle(each.p99_seconds for each in known),
-            _middle(each.p999_seconds for each in known),
-        )
+        return _middle_of(run.latency for run in runs)
 
     def unbatched(self, workload: Workload) -> Workload | None:
         """Return the workload with plain batches, if its sibling bounds throughput, too.

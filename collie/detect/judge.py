@@ -27,9 +27,9 @@ from collie.detect.lateness import Lateness, lateness
 from collie.detect.measurement import HostMeasurement, Latency, Measurement, Victim
 from collie.detect.symptom import Outcome, Received, Symptom, Verdict, inconclusive, throughput_is_missing
 from collie.detect.thresholds import Loss, Thresholds
-from collie.detect.victims import carries_its_load, has_too_little, lost_by
+from collie.detect.victims import has_too_little, lost_by
 from collie.workloads.plan import flows, sinks
-from collie.workloads.units import format_rate, format_share, format_short_seconds
+from collie.workloads.units import format_count, format_rate, format_share, format_short_seconds
 from collie.workloads.workload import Workload
 
 
@@ -52,11 +52,14 @@ def is_sound(workload: Workload, measurement: Measurement, thresholds: Threshold
 
 
 def can_be_late(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
-    """Whether latency can be anomalous: what is judged carries its load, and some message waited long enough."""
+    """Whether latency can be anomalous: some message waited long enough, and is compared at an equal load.
+
+    A workload has to carry its load. A victim need not: if it does beside plain traffic, its full queue is the harm.
+    """
     judged: list[Latency] = []
     if thresholds.loss_of is Loss.OF_VICTIM:
         victim = measurement.victim
-        if victim and victim.latency and carries_its_load(victim, thresholds.load_missed):
+        if victim and victim.latency and victim.offered_bps:
             judged = [victim.latency]
     elif _carries(workload, measurement, thresholds):
         judged = list(measurement.latency.values())
@@ -324,7 +327,12 @@ def _victim(run: _Run) -> Verdict:
     if has_too_little(victim, run.bound, run.measurement.window_seconds):
         return inconclusive(f"{figures}: it has too little to lose any")
     if lost <= threshold:
+        errors = run.measurement.health.completion_errors
         late = _victim_latency(run, victim)
+        if late is None and errors:
+            return inconclusive(
+                f"{figures}, but the workload had {format_count(sum(errors.values()), 'failed request')}"
+            )
         return Verdict(Outcome.NORMAL, figures) if late is None else late
     text = f"{figures}: it loses {format_share(lost)} of its throughput"
     # What the victim keeps is a mean over the window. An aggressor whose own rate swings holds it up all the same.
@@ -333,10 +341,10 @@ def _victim(run: _Run) -> Verdict:
 
 
 def _victim_latency(run: _Run, victim: Victim) -> Verdict | None:
-    reference, limits = run.bound.latency, run.thresholds
-    if victim.latency is None or reference is None or not carries_its_load(victim, limits.load_missed):
+    reference = run.bound.victim_latency
+    if victim.latency is None or reference is None:
         return None
-    late = _lateness(victim.latency, reference, limits)
+    late = _lateness(victim.latency, reference, run.thresholds)
     text = "{whose} of the messages of a plain flow complete within {here} beside the workload, within {usual} beside "
     return _late(run, Symptom.VICTIM_LATENCY, late, text + "its plain sibling")
 

@@ -113,7 +113,7 @@ def test_a_planted_latency_of_a_victim_shows_beside_plain_traffic() -> None:
         return workload, result.measurement
 
     plain, healthy = measure(8)
-    bounds.learn(plain, delivered(plain, healthy, thresholds.loss_of))
+    bounds.learn(plain, delivered(plain, healthy))
     for qps, symptom in ((64, Symptom.VICTIM_LATENCY), (63, None)):
         workload, found = measure(qps)
         assert judge(workload, found, bounds.tightest(workload), thresholds).symptom is symptom

@@ -50,10 +50,11 @@ def test_without_plain_traffic_it_is_compared_with_itself_alone() -> None:
     assert verdict(beside(60e9), None).symptom is Symptom.VICTIM_LOSS
 
 
-def test_a_victim_that_is_compared_with_nothing_loses_nothing() -> None:
-    found = verdict(replace(measurement(), victim=Victim(None, 60e9)), None)
-    assert found.is_normal
-    assert found.reason == "a plain flow keeps 60 Gbit/s beside the workload, 0 bit/s alone"
+def test_a_victim_that_is_compared_with_nothing_is_not_known_to_keep_enough() -> None:
+    """Such a run has to wait for its plain sibling."""
+    unknown = replace(measurement(), victim=Victim(None, 60e9))
+    assert verdict(unknown, None).symptom is Symptom.VICTIM_LOSS
+    assert verdict(unknown, 60e9).is_normal
 
 
 def test_the_loss_of_the_workload_does_not_count() -> None:
@@ -61,7 +62,17 @@ def test_the_loss_of_the_workload_does_not_count() -> None:
 
 
 def test_without_a_bound_nothing_is_lost() -> None:
-    assert judge(ONE_WAY, beside(1e9), NOTHING_EXPECTED, THRESHOLDS).is_normal
+    found = judge(ONE_WAY, beside(1e9), NOTHING_EXPECTED, THRESHOLDS)
+    assert found.is_normal
+    assert found.reason == "a plain flow keeps 1 Gbit/s beside the workload"
+
+
+def test_a_workload_whose_requests_failed_is_not_known_to_leave_a_victim_enough() -> None:
+    failing = measurement(health=GeneratorHealth(completion_errors={"RETRY_EXC_ERR": 1, "WR_FLUSH_ERR": 2}))
+    found = verdict(beside(60e9, failing), 60e9)
+    assert found.is_inconclusive
+    assert found.reason.endswith(", but the workload had 3 failed requests")
+    assert verdict(beside(1e9, failing), 60e9).symptom is Symptom.VICTIM_LOSS
 
 
 @pytest.mark.parametrize(
@@ -91,6 +102,8 @@ def test_beside_a_plain_sibling_that_posts_less_than_it_should_a_victim_keeps_to
         unfit(Measured(slow, 1.0), unbounded, beside_victim=True) == "could not be driven: the posted load was 20% off"
     )
     assert not unfit(Measured(beside(60e9), 1.0), unbounded, beside_victim=True)
+    failing = beside(60e9, measurement(health=GeneratorHealth(completion_errors={"RETRY_EXC_ERR": 1})))
+    assert unfit(Measured(failing, 1.0), unbounded, beside_victim=True) == "had 1 failed request: RETRY_EXC_ERR"
 
 
 USUAL = Latency(1e-5, 2e-5, 4e-5)
@@ -102,7 +115,7 @@ def waiting(latency: Latency | None, offered_bps: int = 10**10, kept_bps: float 
 
 
 def late_verdict(found: Measurement, usual: Latency | None = USUAL) -> Verdict:
-    return judge(ONE_WAY, found, replace(LINE, latency=usual, victim_bps=1e10), THRESHOLDS)
+    return judge(ONE_WAY, found, replace(LINE, victim_latency=usual, victim_bps=1e10), THRESHOLDS)
 
 
 @pytest.mark.parametrize(
@@ -128,13 +141,15 @@ def test_a_victim_is_late_against_one_beside_plain_traffic(latency: Latency | No
 LATE = Latency(1e-3, 2e-3)
 
 
-@pytest.mark.parametrize(
-    "found", [waiting(LATE, offered_bps=0), waiting(LATE, kept_bps=9.7e9)], ids=["full queue", "load not carried"]
-)
-def test_the_latency_of_a_victim_counts_only_where_it_carries_its_load(found: Measurement) -> None:
-    assert late_verdict(found).is_normal
-    assert not can_be_late(ONE_WAY, found, THRESHOLDS)
-    assert can_be_late(ONE_WAY, waiting(LATE), THRESHOLDS)
+def test_the_latency_of_a_victim_counts_only_where_it_carries_its_load_beside_plain_traffic() -> None:
+    """Beside a workload, the full queue of a victim that loses little is the harm."""
+    for found, known in ((waiting(LATE), True), (waiting(LATE, kept_bps=9.7e9), False)):
+        assert (delivered(ONE_WAY, found)["b"].victim_latency is not None) == known
+        assert late_verdict(found).symptom is Symptom.VICTIM_LATENCY
+        assert can_be_late(ONE_WAY, found, THRESHOLDS)
+    full = waiting(LATE, offered_bps=0)
+    assert delivered(ONE_WAY, full)["b"].victim_latency is None
+    assert not can_be_late(ONE_WAY, full, THRESHOLDS)
 
 
 def test_without_plain_traffic_no_victim_is_late() -> None:
@@ -152,11 +167,10 @@ def test_a_late_victim_in_an_unstable_window_decides_nothing() -> None:
 def test_the_latency_of_the_workload_is_not_that_of_the_victim() -> None:
     found = replace(waiting(Latency(1e-5, 2e-5)), latency={"a-b": LATE})
     assert late_verdict(found).is_normal
-    received = delivered(ONE_WAY, found, Loss.OF_VICTIM)["b"].latency
-    assert received == Latency(1e-5, 2e-5)
-    of_workload = delivered(ONE_WAY, found)["b"].latency
-    assert of_workload is not None
-    assert of_workload.p99_seconds == LATE.p99_seconds
+    received = delivered(ONE_WAY, found)["b"]
+    assert received.victim_latency == Latency(1e-5, 2e-5)
+    assert received.latency is not None
+    assert received.latency.p99_seconds == LATE.p99_seconds
 
 
 def test_what_only_makes_a_victim_wait_does_not_explain_its_loss() -> None:
@@ -173,6 +187,7 @@ def test_a_victim_is_held_up_by_a_workload_whose_own_rate_swings_too() -> None:
 
 def test_a_victim_that_hardly_moves_beside_plain_traffic_can_lose_nothing() -> None:
     seconds = measurement().window_seconds
+    assert verdict(beside(0.0), 0.0).is_inconclusive
     assert verdict(beside(0.0), 7.9 * 65536 * 8 / seconds).is_inconclusive
     assert verdict(beside(0.0), 8.1 * 65536 * 8 / seconds).symptom is Symptom.VICTIM_LOSS
 
