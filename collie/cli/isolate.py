@@ -24,7 +24,7 @@ from collie.cli.search import run_search
 from collie.content.locate import ContentKind
 from collie.wiring import ADAPTERS
 
-_SPACE = "offered-load"
+_SPACE = "tenants"
 
 _OF_A_SEARCH: dict[str, Any] = {
     "verify": False,

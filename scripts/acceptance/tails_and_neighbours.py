@@ -54,7 +54,7 @@ from tests.support.tails_and_neighbours import page
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "evidence" / "tails-and-neighbours.md"
 _DEPENDS_ON = ("collie", "workloads", "search", "counters", "scripts/acceptance/tails_and_neighbours.py")
-SPACE = load_space("offered-load")
+SPACE, TENANTS = load_space("offered-load"), load_space("tenants")
 DELAYS = {
     Mechanism.ACKNOWLEDGEMENT_TIMER,
     Mechanism.COLD_REGIONS,
@@ -69,7 +69,7 @@ KINDS = {
     "verbs": ("F-verbs",),
 }
 """The subsystems of each kind of campaign."""
-SPACES = {"verbs": load_space("control-verbs")}
+SPACES = {"isolate": TENANTS, "wait": TENANTS, "verbs": load_space("control-verbs")}
 """Where it is not `SPACE`."""
 VERBS = (
     Mechanism.NEW_REGIONS,
@@ -146,7 +146,7 @@ def _late(subsystem: str, summary: Summary) -> Outcome:
 def _isolated(subsystem: str, summary: Summary) -> Outcome:
     hardware = wiring.subsystem_of(TestbedChoice(subsystem=subsystem)).hardware
     limits = {each.id: kept_beside(hardware, each.workload, each.set_up).limit for each in summary.anomalies}
-    return Outcome(_exhaustible(subsystem), limits, _losing_nothing(hardware, summary, SPACE))
+    return Outcome(_exhaustible(subsystem), limits, _losing_nothing(hardware, summary, TENANTS))
 
 
 def _by_verbs(subsystem: str, summary: Summary) -> Outcome:
@@ -184,7 +184,7 @@ def _waiting(subsystem: str, summary: Summary) -> Outcome:
 
 def _is_held_up(hardware: Subsystem, anomaly: Anomaly) -> bool:
     """Whether the noiseless victim loses half of the threshold, or has half of its ratio of latencies."""
-    sibling = plain_sibling(anomaly.workload, SPACE)
+    sibling = plain_sibling(anomaly.workload, TENANTS)
     kept, here = victim_beside(hardware, anomaly.workload, anomaly.set_up, _LOAD)
     usual, there = victim_beside(hardware, sibling, None, _LOAD)
     if anomaly.symptom is Symptom.VICTIM_LOSS:
@@ -202,9 +202,9 @@ def _exhaustible(subsystem: str) -> frozenset[str]:
     """Return the resources that commonly hold up the victim of a random workload."""
     hardware = wiring.subsystem_of(TestbedChoice(subsystem=subsystem)).hardware
     found: Counter[str] = Counter()
-    for workload in draw(hardware, SPACE):
+    for workload in draw(hardware, TENANTS):
         kept = kept_beside(hardware, workload)
-        if kept.bps < (1.0 - _LOST) * kept_beside(hardware, plain_sibling(workload, SPACE)).bps:
+        if kept.bps < (1.0 - _LOST) * kept_beside(hardware, plain_sibling(workload, TENANTS)).bps:
             found[kept.limit] += 1
     return frozenset(limit for limit, count in found.items() if count >= _COMMON * found.total())
 

@@ -44,10 +44,10 @@ def test_an_aggressor_is_found_explained_and_reproduced(tmp_path: Path) -> None:
     assert of_bundle.stdout.splitlines()[:2] == again.stdout.splitlines()[:2]
     refused = collie("export", f"c/{worst['id']}", "--as", "perftest", cwd=tmp_path, status=2)
     assert "use --as bundle" in refused.stderr
-    dimensions = load_space("offered-load").dimensions
+    dimensions = load_space("tenants").dimensions
     explained = next(anomaly for anomaly in found["anomalies"] if anomaly["complete"])
     traffic = {name: value for name, value in explained["workload"].items() if name in dimensions}
-    application = {"title": "the aggressor", "space": "offered-load", "traffic": {"one": traffic}}
+    application = {"title": "the aggressor", "space": "tenants", "traffic": {"one": traffic}}
     (tmp_path / "application.yaml").write_text(json.dumps(application))
     checked = collie("check", "application.yaml", "--against", "c", "--measure", cwd=tmp_path, status=1)
     assert "a plain flow keeps" in checked.stdout, "the victim runs beside the examples"
@@ -154,7 +154,7 @@ def test_an_isolation_is_resumed(tmp_path: Path) -> None:
     assert json.loads(goes_on.stdout)["runs"] == 4
 
 
-@pytest.mark.parametrize("space", ["offered-load", "control-verbs", "soft-roce-load"])
+@pytest.mark.parametrize("space", ["tenants", "control-verbs", "soft-roce-load"])
 def test_a_space_with_offered_loads_is_searched(tmp_path: Path, space: str) -> None:
     plan = json.loads(collie("isolate", "--dry-run", "--space", space, "--format", "json", cwd=tmp_path).stdout)
     assert "offered_bps" in plan["dimensions"]
@@ -162,7 +162,7 @@ def test_a_space_with_offered_loads_is_searched(tmp_path: Path, space: str) -> N
 
 def test_a_plan_names_what_is_compared(tmp_path: Path) -> None:
     plan = json.loads(collie("isolate", "--dry-run", "--format", "json", cwd=tmp_path).stdout)
-    assert (plan["recipe"], plan["space"]) == ("isolate", "offered-load")
+    assert (plan["recipe"], plan["space"]) == ("isolate", "tenants")
 
 
 def test_a_workload_is_measured_beside_a_victim(tmp_path: Path) -> None:
