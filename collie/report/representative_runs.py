@@ -10,6 +10,7 @@ from collie.ports import Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.workloads.setup import SetUp
 from collie.workloads.space import Space
+from collie.workloads.workload import Workload
 
 
 def quoted_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
@@ -26,13 +27,30 @@ def quoted_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | No
     return _middle(own) or _middle(quoted) or _middle(found) or next(iter(raised), None)
 
 
+def siblings(workload: Workload, space: Space) -> tuple[Workload, ...]:
+    """Return the plain sibling of a workload, and the one that imitates its control verbs if it makes any."""
+    imitating = (workload.with_(control_verbs_imitated=True),) if workload.makes_control_verbs else ()
+    return tuple(plain_sibling(each, space) for each in (workload, *imitating))
+
+
 def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:
-    """Return the run of the plain sibling with the highest throughput."""
+    """Return the run of the plain sibling with the highest throughput.
+
+    Beside what a victim shows, it is the run in which a victim keeps the median, of the sibling beside which it keeps
+    less. The verdict compares with that.
+    """
     if displayed is None or space is None:
         return None
-    sibling = plain_sibling(displayed.workload, space)
-    ran = [record for record in records if record.workload == sibling and isinstance(record.result, Measured)]
-    return max(_undisturbed(ran), key=_delivered, default=None)
+    known = [record for record in records if isinstance(record.result, Measured)]
+    ran = [
+        _undisturbed([record for record in known if record.workload == sibling])
+        for sibling in siblings(displayed.workload, space)
+    ]
+    symptom = displayed.verdict.symptom if displayed.verdict is not None else None
+    if symptom is None or not symptom.is_of_victim:
+        return max(ran[0], key=_delivered, default=None)
+    usual = [sorted(runs, key=_kept)[len(runs) // 2] for runs in ran if runs]
+    return min(usual, key=_kept, default=None)
 
 
 def measurement_of(record: RunRecord | None) -> Measurement | None:
@@ -64,6 +82,11 @@ def _undisturbed(records: Sequence[RunRecord]) -> Sequence[RunRecord]:
 def _middle(records: Sequence[RunRecord]) -> RunRecord | None:
     ranked = sorted((r.verdict.severity if r.verdict is not None else 0.0, r.run, r) for r in records)
     return ranked[len(ranked) // 2][2] if ranked else None
+
+
+def _kept(record: RunRecord) -> float:
+    victim = victim_in(record)
+    return (victim.beside_bps or 0.0) if victim else 0.0
 
 
 def _delivered(record: RunRecord) -> float:

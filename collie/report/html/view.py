@@ -11,7 +11,6 @@ from typing import Any
 from collie.app.adapters import ReportContext
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample
-from collie.detect.plain import plain_sibling
 from collie.detect.symptom import Outcome
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
@@ -20,7 +19,7 @@ from collie.report.html.coverage import DimensionCoverage, coverage_of
 from collie.report.html.finding import AnomalyView, SeriesOf, counters_of, findings_of
 from collie.report.html.neighbours import Neighbour, neighbours_of
 from collie.report.html.unanswered import FailureGroup, unanswered
-from collie.report.representative_runs import measurement_of
+from collie.report.representative_runs import measurement_of, siblings
 from collie.search.anomaly import Anomaly
 from collie.workloads.space import Space
 
@@ -92,7 +91,7 @@ def _read(store: CampaignStore, anomalies: Sequence[Anomaly], space: Space | Non
     """Yield all runs. Those that can be quoted keep counters up to `_MAX_READINGS`, others only the driven counter."""
     left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     if space:  # the search can have run a plain sibling itself
-        displayed |= {plain_sibling(workload, space) for workload in displayed}
+        displayed |= {sibling for workload in displayed for sibling in siblings(workload, space)}
     for record in store.runs(with_series=False):
         if (record.purpose == "confirm" or record.workload in displayed) and left > 0:
             measurement = measurement_of(record)
