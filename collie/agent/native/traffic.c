@@ -147,7 +147,7 @@ struct traffic {
 	int64_t now; /* when the clock was last read */
 	int64_t reviewed;
 	int64_t spin; /* nanoseconds for which it polls after something happened, before it sleeps */
-	int64_t oversleep; /* nanoseconds that seven of eight sleeps do not exceed by more */
+	int64_t oversleep; /* of seven of eight sleeps at most, in nanoseconds */
 	int64_t gap; /* between the last round that was due and the next, in nanoseconds */
 	uint64_t rounds; /* posted on queues that completions time, since the last review, up to the last that was timed */
 	uint64_t echo_rounds; /* likewise on queues that echoes time */
