@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from collie.errors import HostUnreachable, TestbedError
 from collie.hosts.host_info import HostInfo, RdmaPort
@@ -45,13 +45,29 @@ class MissingCapability(Exception):
     """The workload needs something that a host lacks."""
 
 
+_CLOSED = "the testbed was closed under its run"
+
+
 def in_parallel(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-    """Run steps and wait for all. Raises the gravest error: a lost host, a lost agent, a failed step."""
-    futures = {name: executor.submit(step) for name, step in steps.items()}
-    failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
+    """Run steps and wait for all. Raises the gravest error: a lost host, a lost agent, a failed step.
+
+    If another thread shuts the executor down meanwhile, to close the testbed, the steps that have not begun fail.
+    """
+    try:
+        futures = {name: executor.submit(step) for name, step in steps.items()}
+    except RuntimeError as error:  # the executor is shut down
+        raise TestbedError(_CLOSED) from error
+    failures = [failure for future in futures.values() if (failure := _failure(future)) is not None]
     if failures:
         raise min(failures, key=_gravity)
     return {name: future.result() for name, future in futures.items()}
+
+
+def _failure(future: Future[Any]) -> BaseException | None:
+    try:
+        return future.exception()
+    except CancelledError:
+        return TestbedError(_CLOSED)
 
 
 def _gravity(failure: BaseException) -> int:

@@ -180,6 +180,7 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
         "detail": "",
         "latency": None,
         "victim_bps": None,
+        "victim_latency": None,
     }
     assert document["host_bounds"] == {"b": document["bound"]}
     assert document["verdict"]["symptom"] == "pause"
@@ -244,6 +245,7 @@ def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:
         "detail": "",
         "latency": None,
         "victim_bps": None,
+        "victim_latency": None,
     }
     refused = through_json(render_measure(replace(failed, result=Unsupported("no GPU", 0.5))))
     assert (refused["outcome"], refused["problem"]) == ("unsupported", "no GPU")
