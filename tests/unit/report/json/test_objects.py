@@ -151,9 +151,6 @@ def test_real_hosts_are_described_as_recorded(summary: Summary) -> None:
     assert render_search(replace(HEADER, testbed=testbed), summary, 1.0)["testbed"] == testbed
 
 
-UNKNOWN_OF_A_BOUND = {"detail": "", "latency": None, "victim_bps": None}
-
-
 def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
     document = through_json(render_measure(judged))
     assert list(document) == [
