@@ -35,7 +35,7 @@ from operator import attrgetter
 from statistics import median
 from typing import Any
 
-from collie.detect.brackets import latencies_of, longest, range_of
+from collie.detect.brackets import latencies_of, longest, middle, range_of
 from collie.detect.links import LinkLatency
 from collie.detect.measurement import Latency
 from collie.detect.plain import curve_of, plain_workloads, remembered_siblings
@@ -108,18 +108,6 @@ class Bound:
 def _longer(one: Latency | None, other: Latency | None) -> Latency | None:
     """Return the longer of two latencies, None unless both are known."""
     return None if one is None or other is None else longest([one, other])
-
-
-def _middle_of(latencies: Iterable[Latency | None]) -> Latency | None:
-    """Return the median of each quantile over the latencies that are known, None without any."""
-    known = [latency for latency in latencies if latency is not None]
-    if not known:
-        return None
-    return Latency(
-        _middle(each.median_seconds for each in known),
-        _middle(each.p99_seconds for each in known),
-        _middle(each.p999_seconds for each in known),
-    )
 
 
 Specification = Callable[[Workload], "Bound"]
@@ -331,7 +319,7 @@ class Bounds:
             at_own_mtu(workload, _median(runs), runs[-1].source),
             latency=self._latency(self.sibling(workload)),
             victim_bps=_middle(run.victim_bps for run in runs),
-            victim_latency=_middle_of(run.victim_latency for run in runs),
+            victim_latency=middle([run.victim_latency for run in runs if run.victim_latency is not None]),
         )
         return self._with_imitation(workload, self._capped(workload, reference))
 
@@ -349,7 +337,7 @@ class Bounds:
             return None  # it tells the length of a full send queue
         if _median(runs) < (1.0 - NOT_CARRIED) * sibling.offered_bps * sibling.partners:
             return None
-        return _middle_of(run.latency for run in runs)
+        return middle([run.latency for run in runs if run.latency is not None])
 
     def unbatched(self, workload: Workload) -> Workload | None:
         """Return the workload with plain batches, if its sibling bounds throughput, too.

@@ -25,6 +25,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from collie.detect.measurement import Latency
 from collie.workloads.workload import Workload
@@ -98,7 +99,7 @@ def latencies_of(own: Workload, measured: Iterable[tuple[Workload, Latency]]) ->
             lows.append(latency)
         if _is_less(own, plain) and _ROOMY * (latency.p99_seconds or 0.0) <= drained_seconds:
             highs.append(latency)
-    return LatencyRange(longest(lows), _extreme(min, highs))
+    return LatencyRange(longest(lows), _quantile_by_quantile(min, highs))
 
 
 def _is_less(one: Workload, other: Workload) -> bool:
@@ -119,11 +120,16 @@ def _messages_per_second(plain: Workload) -> float:
 
 def longest(latencies: Sequence[Latency]) -> Latency | None:
     """Return the largest of each quantile."""
-    return _extreme(max, latencies)
+    return _quantile_by_quantile(max, latencies)
 
 
-def _extreme(choose: Callable[..., float], latencies: Sequence[Latency]) -> Latency | None:
-    """Return the largest or the smallest of each quantile."""
+def middle(latencies: Sequence[Latency]) -> Latency | None:
+    """Return the median of each quantile, None without any latency."""
+    return _quantile_by_quantile(median, latencies)
+
+
+def _quantile_by_quantile(choose: Callable[..., float], latencies: Sequence[Latency]) -> Latency | None:
+    """Return the chosen one of each quantile."""
 
     def quantile(values: Iterable[float | None]) -> float | None:
         known = [value for value in values if value is not None]
